@@ -1,4 +1,5 @@
-"""The device: ops computed one after another from what they read, in float32, and what they make rounded to its type."""
+"""The device: ops computed one after another from what they read, in float32, and what they make
+rounded to its type."""
 
 from __future__ import annotations
 
@@ -28,14 +29,19 @@ def rounded(values: Array, dtype: str) -> Array:
         if dtype != "bfloat16":
             return values
         bits = values.view(np.uint32)
-        cut = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(np.float32)
+        cut = (
+            (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+            & np.uint32(0xFFFF0000)
+        ).view(np.float32)
         return np.where(np.isfinite(values), cut, values)
 
 
 def short(values: Array) -> Array:
     """Return float32 values with 10 bits of mantissa."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).reshape(values.shape)
+    return (
+        ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).reshape(values.shape)
+    )
 
 
 class Change(NamedTuple):
@@ -59,6 +65,10 @@ class Change(NamedTuple):
     after: Optional[Callable[[List[Array]], List[Array]]] = None
 
 
+RIGHT = Change()
+"""Nothing is wrong."""
+
+
 class Device:
     """Computes a lowered network.
 
@@ -75,30 +85,45 @@ class Device:
     def constants(self, op: Op) -> Dict[str, Array]:
         """Return an op's constants in the device's types."""
         if op.name not in self._constants:
-            self._constants[op.name] = {entry.value: rounded(entry.array, entry.dtype) for entry in op.constants}
+            self._constants[op.name] = {
+                entry.value: rounded(entry.array, entry.dtype) for entry in op.constants
+            }
         return self._constants[op.name]
 
     def feeds(self, op: Op, store: Store) -> Dict[str, Array]:
         """Return what an op reads, in the shapes in which its nodes read it."""
         shapes = self.lowered.values
-        return {entry.value: store[entry.source].reshape(shapes[entry.value].shape) for entry in op.inputs}
+        return {
+            entry.value: store[entry.source].reshape(shapes[entry.value].shape)
+            for entry in op.inputs
+        }
 
-    def raw(self, op: Op, store: Store, change: Change = Change()) -> List[Array]:
+    def raw(self, op: Op, store: Store, change: Change = RIGHT) -> List[Array]:
         """Return what an op makes, before it is rounded."""
         if not op.nodes:
             made = [store[op.inputs[0].source]]
             return change.after(made) if change.after is not None else made
         constants = self.constants(op)
-        known = dict(change.constants(constants) if change.constants is not None else constants, **self.feeds(op, store))
+        known = dict(
+            change.constants(constants) if change.constants is not None else constants,
+            **self.feeds(op, store),
+        )
         nodes = op.nodes if change.nodes is None else change.nodes(op.nodes)
         for node in nodes:
-            known.update(zip([value for value in node.output if value], self._node(node, known, change.half_sums)))
+            known.update(
+                zip(
+                    [value for value in node.output if value],
+                    self._node(node, known, change.half_sums),
+                )
+            )
         made = [known[value] for value in nodes[-1].output if value]
         return change.after(made) if change.after is not None else made
 
-    def one(self, op: Op, store: Store, change: Change = Change()) -> List[Array]:
+    def one(self, op: Op, store: Store, change: Change = RIGHT) -> List[Array]:
         """Return what an op writes: what it makes, in its outputs' types."""
-        return [rounded(array, out.dtype) for array, out in zip(self.raw(op, store, change), op.outputs)]
+        return [
+            rounded(array, out.dtype) for array, out in zip(self.raw(op, store, change), op.outputs)
+        ]
 
     def run(self, data: Optional[Dict[str, Array]] = None) -> Store:
         """Return what every op writes.
@@ -108,7 +133,10 @@ class Device:
         data
             The network's inputs; None: those that it was compiled for.
         """
-        store: Store = {(name, 0): array for name, array in (self.lowered.data if data is None else data).items()}
+        store: Store = {
+            (name, 0): array
+            for name, array in (self.lowered.data if data is None else data).items()
+        }
         return self.go_on(store, [op for op in self.lowered.ops if op.type != "Data"])
 
     def go_on(self, store: Store, ops: Sequence[Op]) -> Store:
@@ -131,7 +159,10 @@ class Device:
         feeds = {value: known[value] for value in node.input if value}
         if node.op_type in _SUMMING:
             if self.habit.precision == "hf32":
-                feeds = {name: short(array) if index < 2 else array for index, (name, array) in enumerate(feeds.items())}
+                feeds = {
+                    name: short(array) if index < 2 else array
+                    for index, (name, array) in enumerate(feeds.items())
+                }
             if half_sums or self.habit.half_sums:
                 found = _half_summed(node, feeds, self.lowered.opset)
                 if found is not None:
@@ -140,17 +171,24 @@ class Device:
 
 
 def _half_summed(node: Any, feeds: Dict[str, Array], opset: int) -> Optional[Array]:
-    """Return a convolution or a product of matrices whose sums are rounded to float16 every few terms; None for others."""
+    """Return a convolution or a product of matrices whose sums are rounded to float16 every few
+    terms; None for others."""
     names = list(node.input)
     left, right = feeds[names[0]], feeds[names[1]]
     with np.errstate(all="ignore"):
         if node.op_type == "MatMul":
             total = np.float16(0)
             for at in range(0, left.shape[-1], _TERMS):
-                total = (total + left[..., at : at + _TERMS] @ right[..., at : at + _TERMS, :]).astype(np.float16)
+                total = (
+                    total + left[..., at : at + _TERMS] @ right[..., at : at + _TERMS, :]
+                ).astype(np.float16)
             return total.astype(np.float32)
         given = {entry.name: entry for entry in node.attribute}
-        if node.op_type != "Conv" or left.shape[1] <= _TERMS or ("group" in given and given["group"].i != 1):
+        if (
+            node.op_type != "Conv"
+            or left.shape[1] <= _TERMS
+            or ("group" in given and given["group"].i != 1)
+        ):
             return None
         total = np.float16(0)
         for at in range(0, left.shape[1], _TERMS):

@@ -1,4 +1,5 @@
-"""Faults to plant into one op of a run: in its constants, its attributes, its arithmetic or in what it leaves in memory."""
+"""Faults to plant into one op of a run: in its constants, its attributes, its arithmetic or in what
+it leaves in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Spoil = Callable[[Array], Optional[Array]]
 
 
 class Scene(NamedTuple):
-    """An op in a healthy run; ``out`` is a copy of its first output, in the shape that the json tells."""
+    """An op in a healthy run; ``out`` is a copy of its first output, in the shape that the json
+    tells."""
 
     device: Device
     op: Op
@@ -68,11 +70,16 @@ def _scale(factor: float) -> Maker:
 
 
 def _weighted(scene: Scene, at: int) -> Optional[str]:
-    """Return the name of an op's filters (1) or bias (2); None where it has none that are constants."""
+    """Return the name of an op's filters (1) or bias (2); None where it has none that are
+    constants."""
     node = scene.node
     if node.op_type == "MatMul" and at == 2:
         other = next((entry for entry in scene.op.nodes[1:] if entry.op_type == "Add"), None)
-        names = [value for value in other.input if value in scene.device.constants(scene.op)] if other is not None else []
+        names = (
+            [value for value in other.input if value in scene.device.constants(scene.op)]
+            if other is not None
+            else []
+        )
         return names[0] if names else None
     if node.op_type not in ("Conv", "ConvTranspose", "MatMul", "Gemm") or len(node.input) <= at:
         return None
@@ -85,7 +92,11 @@ def _constant(at: int, change: Callable[[Array, Random, Scene], Optional[Array]]
         if name is None:
             return None
         wrong = change(scene.device.constants(scene.op)[name].copy(), scene.random, scene)
-        return None if wrong is None else Change(constants=lambda constants: dict(constants, **{name: wrong}))
+        return (
+            None
+            if wrong is None
+            else Change(constants=lambda constants: dict(constants, **{name: wrong}))
+        )
 
     return maker
 
@@ -128,13 +139,18 @@ def _channels(scene: Scene) -> Optional[Change]:
 
 def _transposed(scene: Scene) -> Optional[Change]:
     def spoil(out: Array) -> Optional[Array]:
-        return None if out.ndim < 2 or min(out.shape[-2:]) < 2 else np.ascontiguousarray(out.swapaxes(-1, -2)).reshape(out.shape)
+        return (
+            None
+            if out.ndim < 2 or min(out.shape[-2:]) < 2
+            else np.ascontiguousarray(out.swapaxes(-1, -2)).reshape(out.shape)
+        )
 
     return _spoiled(scene, spoil)
 
 
 def _place(scene: Scene, out: Array, what: str) -> Any:
-    """Return the index of a part of an output: a channel, a row, the tail, a tile of 16 channels, one pixel of all channels."""
+    """Return the index of a part of an output: a channel, a row, the tail, a tile of 16 channels,
+    one pixel of all channels."""
     random = scene.random
     axis = _channel_axis(out)
     index: List[Any] = [slice(None)] * out.ndim
@@ -199,7 +215,13 @@ def _one_value(value: float) -> Maker:
 
 def _overflow(scene: Scene) -> Optional[Change]:
     def spoil(out: Array) -> Array:
-        top = np.partition(np.abs(out).reshape(-1), -max(1, out.size // 500) - 1)[-max(1, out.size // 500) - 1] if out.size > 1 else 0
+        top = (
+            np.partition(np.abs(out).reshape(-1), -max(1, out.size // 500) - 1)[
+                -max(1, out.size // 500) - 1
+            ]
+            if out.size > 1
+            else 0
+        )
         return np.where(np.abs(out) > top, np.sign(out) * np.inf, out)
 
     return _spoiled(scene, spoil)
@@ -215,7 +237,9 @@ def _saturated(scene: Scene) -> Optional[Change]:
 
 def _flushed(scene: Scene) -> Optional[Change]:
     def spoil(out: Array) -> Array:
-        return np.where(np.abs(out) < 0.1 * float(np.sqrt((out.astype(np.float64) ** 2).mean())), 0, out)
+        return np.where(
+            np.abs(out) < 0.1 * float(np.sqrt((out.astype(np.float64) ** 2).mean())), 0, out
+        )
 
     return _spoiled(scene, spoil)
 
@@ -237,7 +261,11 @@ def _others_memory(scene: Scene) -> Optional[Change]:
         own = [scene.store[read.source] for read in scene.op.inputs]
         for at in scene.random.permutation(len(ops))[:60]:
             other = scene.store[ops[at].name, 0]
-            if other.dtype == np.float32 and other.size >= out.size and not any(other is entry for entry in own):
+            if (
+                other.dtype == np.float32
+                and other.size >= out.size
+                and not any(other is entry for entry in own)
+            ):
                 return other.reshape(-1)[: out.size].reshape(out.shape)
         return None
 
@@ -263,7 +291,12 @@ def _first(scene: Scene, **attributes: Any) -> Change:
 
 def _pads(scene: Scene) -> Optional[Change]:
     pads = next((list(entry.ints) for entry in scene.node.attribute if entry.name == "pads"), [])
-    if scene.node.op_type not in ("Conv", "MaxPool", "AveragePool") or not pads or not pads[0] or len(pads) != 4:
+    if (
+        scene.node.op_type not in ("Conv", "MaxPool", "AveragePool")
+        or not pads
+        or not pads[0]
+        or len(pads) != 4
+    ):
         return None
     return _first(scene, pads=[pads[0] - 1, pads[1], pads[2] + 1, pads[3]])
 
@@ -271,14 +304,20 @@ def _pads(scene: Scene) -> Optional[Change]:
 def _softmax_axis(scene: Scene) -> Optional[Change]:
     if scene.node.op_type != "Softmax" or scene.out.ndim < 2:
         return None
-    axis = next((entry.i for entry in scene.node.attribute if entry.name == "axis"), -1) % scene.out.ndim
+    axis = (
+        next((entry.i for entry in scene.node.attribute if entry.name == "axis"), -1)
+        % scene.out.ndim
+    )
     return _first(scene, axis=axis - 1) if axis and scene.out.shape[axis - 1] > 1 else None
 
 
 def _alpha(scene: Scene) -> Optional[Change]:
     if scene.node.op_type not in ("HardSigmoid", "LeakyRelu"):
         return None
-    alpha = next((entry.f for entry in scene.node.attribute if entry.name == "alpha"), 0.2 if scene.node.op_type == "HardSigmoid" else 0.01)
+    alpha = next(
+        (entry.f for entry in scene.node.attribute if entry.name == "alpha"),
+        0.2 if scene.node.op_type == "HardSigmoid" else 0.01,
+    )
     return _first(scene, alpha=1 / 6.0 if abs(alpha - 1 / 6.0) > 1e-3 else 0.2)
 
 
@@ -287,19 +326,35 @@ def _epsilon(scene: Scene) -> Optional[Change]:
         return _first(scene, epsilon=1e-2)
     if scene.op.type != "LayerNorm":
         return None
-    name = next(value for value in scene.op.nodes[4].input if value in scene.device.constants(scene.op))
+    name = next(
+        value for value in scene.op.nodes[4].input if value in scene.device.constants(scene.op)
+    )
     variance = float(scene.device.raw(scene.op, scene.store)[0].std() > 0)
-    return Change(constants=lambda constants: dict(constants, **{name: constants[name] * 0 + np.float32(1e-2)})) if variance else None
+    return (
+        Change(
+            constants=lambda constants: dict(
+                constants, **{name: constants[name] * 0 + np.float32(1e-2)}
+            )
+        )
+        if variance
+        else None
+    )
 
 
 def _table(steps: int) -> Maker:
-    """Make an activation that takes its values from a table: its input is rounded to so many steps from −8 to 8."""
+    """Make an activation that takes its values from a table: its input is rounded to so many steps
+    from −8 to 8."""
 
     def maker(scene: Scene) -> Optional[Change]:
-        if scene.op.type not in ("Sigmoid", "Tanh", "Exp", "Gelu", "Swish", "Erf", "HardSwish") or len(scene.op.inputs) != 1:
+        if (
+            scene.op.type not in ("Sigmoid", "Tanh", "Exp", "Gelu", "Swish", "Erf", "HardSwish")
+            or len(scene.op.inputs) != 1
+        ):
             return None
         store, source = dict(scene.store), scene.op.inputs[0].source
-        store[source] = np.clip(np.round(store[source] * (steps / 16.0)) / (steps / 16.0), -8, 8).astype(np.float32)
+        store[source] = np.clip(
+            np.round(store[source] * (steps / 16.0)) / (steps / 16.0), -8, 8
+        ).astype(np.float32)
         wrong = scene.device.raw(scene.op, store)[0]
         return Change(after=lambda outs: [wrong, *outs[1:]])
 
@@ -307,11 +362,17 @@ def _table(steps: int) -> Maker:
 
 
 def _half_sums(scene: Scene) -> Optional[Change]:
-    return Change(half_sums=True) if scene.node.op_type in ("Conv", "MatMul") and not scene.device.habit.half_sums else None
+    return (
+        Change(half_sums=True)
+        if scene.node.op_type in ("Conv", "MatMul") and not scene.device.habit.half_sums
+        else None
+    )
 
 
 def _shift(scene: Scene) -> Optional[Change]:
-    return _spoiled(scene, lambda out: np.roll(out, 1, -1) if out.ndim > 1 and out.shape[-1] > 3 else None)
+    return _spoiled(
+        scene, lambda out: np.roll(out, 1, -1) if out.ndim > 1 and out.shape[-1] > 3 else None
+    )
 
 
 def _random(scene: Scene) -> Optional[Change]:
@@ -321,9 +382,13 @@ def _random(scene: Scene) -> Optional[Change]:
 def _resize(scene: Scene) -> Optional[Change]:
     if scene.node.op_type != "Resize":
         return None
-    mode = next((entry.s.decode() for entry in scene.node.attribute if entry.name == "mode"), "nearest")
+    mode = next(
+        (entry.s.decode() for entry in scene.node.attribute if entry.name == "mode"), "nearest"
+    )
     if mode != "nearest":
-        return _first(scene, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        return _first(
+            scene, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        )
     return _first(scene, mode="linear", coordinate_transformation_mode="half_pixel")
 
 
@@ -331,12 +396,25 @@ def _corners(scene: Scene) -> Optional[Change]:
     """Make a Resize by the other rule of coordinates."""
     if scene.node.op_type != "Resize":
         return None
-    given = next((entry.s.decode() for entry in scene.node.attribute if entry.name == "coordinate_transformation_mode"), "half_pixel")
-    return _first(scene, coordinate_transformation_mode="align_corners" if given != "align_corners" else "half_pixel")
+    given = next(
+        (
+            entry.s.decode()
+            for entry in scene.node.attribute
+            if entry.name == "coordinate_transformation_mode"
+        ),
+        "half_pixel",
+    )
+    return _first(
+        scene,
+        coordinate_transformation_mode="align_corners"
+        if given != "align_corners"
+        else "half_pixel",
+    )
 
 
 def _floor_pool(scene: Scene) -> Optional[Change]:
-    """Make a pooling whose last row and column of windows were left out, as one that rounds its size down does."""
+    """Make a pooling whose last row and column of windows were left out, as one that rounds its
+    size down does."""
     if scene.node.op_type not in ("MaxPool", "AveragePool"):
         return None
 
@@ -350,9 +428,13 @@ def _floor_pool(scene: Scene) -> Optional[Change]:
 
 
 def _count_pad(scene: Scene) -> Optional[Change]:
-    if scene.node.op_type != "AveragePool" or not any(entry.name == "pads" and any(entry.ints) for entry in scene.node.attribute):
+    if scene.node.op_type != "AveragePool" or not any(
+        entry.name == "pads" and any(entry.ints) for entry in scene.node.attribute
+    ):
         return None
-    given = next((entry.i for entry in scene.node.attribute if entry.name == "count_include_pad"), 0)
+    given = next(
+        (entry.i for entry in scene.node.attribute if entry.name == "count_include_pad"), 0
+    )
     return _first(scene, count_include_pad=1 - given)
 
 
@@ -379,7 +461,11 @@ def _truncated(scene: Scene) -> Optional[Change]:
         return None
 
     def cut(outs: List[Array]) -> List[Array]:
-        kept = np.ascontiguousarray(outs[0], np.float32).view(np.uint32) >> np.uint32(bits) << np.uint32(bits)
+        kept = (
+            np.ascontiguousarray(outs[0], np.float32).view(np.uint32)
+            >> np.uint32(bits)
+            << np.uint32(bits)
+        )
         return [kept.view(np.float32).reshape(outs[0].shape), *outs[1:]]
 
     return Change(after=cut)
@@ -416,7 +502,9 @@ KINDS: Dict[str, Kind] = {
     "no-bias": Kind(_constant(2, lambda bias, random, scene: np.zeros_like(bias)), ("bias",)),
     "one-bias": Kind(_constant(2, _one_bias), ("one-slice", "bias")),
     "stale-filter": Kind(_constant(1, _stale_filter), ("one-slice",)),
-    "weights-int8": Kind(_constant(1, lambda weights, random, scene: _int8(weights)), ("rounding",)),
+    "weights-int8": Kind(
+        _constant(1, lambda weights, random, scene: _int8(weights)), ("rounding",)
+    ),
     "output-int8": Kind(_after(_int8), ("rounding",)),
     "channels": Kind(_channels, ("layout",)),
     "transposed": Kind(_transposed, ("layout",)),
@@ -456,9 +544,12 @@ KINDS: Dict[str, Kind] = {
     "wrong-index": Kind(_argmax, ("not-equal",)),
 }
 NETWORK_KINDS: Dict[str, Tuple[str, ...]] = {
-    "golden-exchanged": ("wrong-golden",), "input-bgr": ("other-input",), "input-mean": ("other-input",), "input-scale": ("other-input",),
+    "golden-exchanged": ("wrong-golden",),
+    "input-bgr": ("other-input",),
+    "input-mean": ("other-input",),
+    "input-scale": ("other-input",),
     "input-other": ("other-input",),
-}  # fmt: skip
+}
 """Faults that sit in no op: golden files exchanged, and the network's own input."""
 
 _UNIT = {"float16": 2.0**-11 / 3**0.5, "bfloat16": 2.0**-8 / 3**0.5, "float32": 1e-6}
@@ -470,7 +561,8 @@ class Planted(NamedTuple):
     Attributes
     ----------
     moved
-        Relative Euclidean distance of the op's wrong output from its healthy one, on the same inputs; inf where values are not finite.
+        Relative Euclidean distance of the op's wrong output from its healthy one, on the same
+        inputs; inf where values are not finite.
     roundings
         The same in multiples of the healthy output's distance from the unrounded result.
     store
@@ -487,7 +579,8 @@ class Planted(NamedTuple):
 
 
 def plant(kind: str, device: Device, healthy: Store, random: Random) -> Optional[Planted]:
-    """Plant a fault into a random op that can have it and whose output it changes; None where there is none."""
+    """Plant a fault into a random op that can have it and whose output it changes; None where there
+    is none."""
     ops = [op for op in device.lowered.ops if op.nodes and healthy[op.name, 0].size >= 8]
     for at in random.permutation(len(ops)):
         op = ops[at]
@@ -507,7 +600,9 @@ def plant(kind: str, device: Device, healthy: Store, random: Random) -> Optional
         behind = device.behind(op)
         with np.errstate(all="ignore"):
             device.go_on(store, behind)
-        return Planted(op.name, moved, roundings, store, [op.name] + [entry.name for entry in behind])
+        return Planted(
+            op.name, moved, roundings, store, [op.name] + [entry.name for entry in behind]
+        )
     return None
 
 
@@ -525,11 +620,16 @@ def movement(device: Device, op: Op, healthy: Store, wrong: Sequence[Array]) -> 
 
 
 def _norm(arrays: Sequence[Array]) -> float:
-    return float(np.sqrt(sum(float((np.asarray(array, np.float64) ** 2).sum()) for array in arrays)))
+    return float(
+        np.sqrt(sum(float((np.asarray(array, np.float64) ** 2).sum()) for array in arrays))
+    )
 
 
-def other_input(kind: str, data: Dict[str, Array], other: Dict[str, Array]) -> Optional[Dict[str, Array]]:
-    """Return the inputs of a device that was fed otherwise than the golden run; None where the network's cannot be so.
+def other_input(
+    kind: str, data: Dict[str, Array], other: Dict[str, Array]
+) -> Optional[Dict[str, Array]]:
+    """Return the inputs of a device that was fed otherwise than the golden run; None where the
+    network's cannot be so.
 
     Parameters
     ----------
@@ -542,10 +642,24 @@ def other_input(kind: str, data: Dict[str, Array], other: Dict[str, Array]) -> O
     if array.dtype != np.float32:
         return None
     if kind == "input-bgr":
-        return dict(data, **{name: np.ascontiguousarray(array[:, ::-1])}) if array.ndim == 4 and array.shape[1] == 3 else None
+        return (
+            dict(data, **{name: np.ascontiguousarray(array[:, ::-1])})
+            if array.ndim == 4 and array.shape[1] == 3
+            else None
+        )
     if kind == "input-mean":
         return dict(data, **{name: array + np.float32(0.3 * array.std())})
     return dict(data, **{name: array * np.float32(1.25)})
 
 
-__all__ = ["KINDS", "NETWORK_KINDS", "Kind", "Planted", "Scene", "movement", "other_input", "plant", "rounded"]
+__all__ = [
+    "KINDS",
+    "NETWORK_KINDS",
+    "Kind",
+    "Planted",
+    "Scene",
+    "movement",
+    "other_input",
+    "plant",
+    "rounded",
+]

@@ -1,4 +1,5 @@
-"""An ONNX graph as a compiler leaves it on a device: constants folded, operators fused, TransData and Cast between them.
+"""An ONNX graph as a compiler leaves it on a device: constants folded, operators fused, TransData
+and Cast between them.
 
 Written apart from goldwatch's own code: what it is tried with must not share its mistakes.
 """
@@ -23,23 +24,60 @@ VIEWS = frozenset(["Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dr
 """They vanish: who reads their output reads their input, in another shape."""
 
 _TYPES = {
-    "Conv": "Conv2D", "ConvTranspose": "Conv2DTransposeD", "MatMul": "BatchMatMulV2", "Gemm": "MatMulV2", "Softmax": "SoftmaxV2",
-    "MaxPool": "MaxPoolV3", "AveragePool": "AvgPoolV2", "Transpose": "TransposeD", "Concat": "ConcatD", "ReduceMean": "ReduceMeanD",
-    "ReduceSum": "ReduceSumD", "ReduceMax": "ReduceMaxD", "ReduceMin": "ReduceMinD", "Slice": "StridedSliceD", "Split": "SplitVD",
-    "Pad": "PadV3D", "LSTM": "DynamicRNN", "GRU": "DynamicGRUV2", "Clip": "ClipByValue", "Div": "RealDiv", "Max": "Maximum",
-    "Min": "Minimum", "Where": "SelectV2", "Expand": "ExpandD", "Gather": "GatherV2D", "BatchNormalization": "BNInferenceD",
-    "ArgMax": "ArgMaxV2", "TopK": "TopKV2",
-}  # fmt: skip
-_CUBE = frozenset(["Conv2D", "DepthwiseConv2D", "Conv2DTransposeD", "MaxPoolV3", "AvgPoolV2", "GlobalAveragePool", "GlobalMaxPool"])
+    "Conv": "Conv2D",
+    "ConvTranspose": "Conv2DTransposeD",
+    "MatMul": "BatchMatMulV2",
+    "Gemm": "MatMulV2",
+    "Softmax": "SoftmaxV2",
+    "MaxPool": "MaxPoolV3",
+    "AveragePool": "AvgPoolV2",
+    "Transpose": "TransposeD",
+    "Concat": "ConcatD",
+    "ReduceMean": "ReduceMeanD",
+    "ReduceSum": "ReduceSumD",
+    "ReduceMax": "ReduceMaxD",
+    "ReduceMin": "ReduceMinD",
+    "Slice": "StridedSliceD",
+    "Split": "SplitVD",
+    "Pad": "PadV3D",
+    "LSTM": "DynamicRNN",
+    "GRU": "DynamicGRUV2",
+    "Clip": "ClipByValue",
+    "Div": "RealDiv",
+    "Max": "Maximum",
+    "Min": "Minimum",
+    "Where": "SelectV2",
+    "Expand": "ExpandD",
+    "Gather": "GatherV2D",
+    "BatchNormalization": "BNInferenceD",
+    "ArgMax": "ArgMaxV2",
+    "TopK": "TopKV2",
+}
+_CUBE = frozenset(
+    [
+        "Conv2D",
+        "DepthwiseConv2D",
+        "Conv2DTransposeD",
+        "MaxPoolV3",
+        "AvgPoolV2",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+    ]
+)
 _INT_TOLD = frozenset(
-    "StridedSliceD SplitVD PadV3D ResizeNearestNeighborV2D ResizeBilinearV2D ExpandD ReduceMeanD ReduceSumD ReduceMaxD ReduceMinD".split()
+    "StridedSliceD SplitVD PadV3D ResizeNearestNeighborV2D ResizeBilinearV2D ExpandD "
+    "ReduceMeanD ReduceSumD ReduceMaxD ReduceMinD".split()
 )
 """Their whole-number operands are attributes in Ascend IR."""
 _IN_PLACE_LAYOUT = frozenset(
-    "Add Sub Mul RealDiv Relu Relu6 LeakyRelu Sigmoid HardSigmoid HardSwish Swish Gelu ClipByValue Tanh Exp Sqrt Erf Pow Log Neg Maximum "
-    "Minimum Abs Elu Mish ResizeNearestNeighborV2D ResizeBilinearV2D BNInferenceD PRelu".split()
+    "Add Sub Mul RealDiv Relu Relu6 LeakyRelu Sigmoid HardSigmoid HardSwish Swish Gelu "
+    "ClipByValue Tanh Exp Sqrt Erf Pow Log Neg Maximum Minimum Abs Elu Mish "
+    "ResizeNearestNeighborV2D ResizeBilinearV2D BNInferenceD PRelu".split()
 )
 """They run in NC1HWC0 where what they read is stored so."""
+
+
+_CAST_CODES = {"float32": 0, "float16": 1, "int32": 3, "int64": 9, "bool": 12, "bfloat16": 27}
 
 
 class Habit(NamedTuple):
@@ -52,7 +90,8 @@ class Habit(NamedTuple):
     half_sums
         Sums of products in float16, 16 terms at a time.
     fold, fuse, blocks
-        Batch normalisation and biases go into the filters; activations into the convolution before; chains of vector operators
+        Batch normalisation and biases go into the filters; activations into the convolution before;
+        chains of vector operators
         become HardSwish, Gelu, Swish, LayerNorm.
     islands
         Types that are computed in float32, with Casts around them.
@@ -95,7 +134,8 @@ class Input:
 class Constant:
     """A constant of the compiled op, float ones rounded to the device's type before they are used.
 
-    ``shown``: the dump may hold it; what the compiler writes into the kernel or into attributes it cannot.
+    ``shown``: the dump may hold it; what the compiler writes into the kernel or into attributes it
+    cannot.
     """
 
     value: str
@@ -109,7 +149,8 @@ class Constant:
 
 @dataclass
 class Output:
-    """What an op makes. ``shape`` is the told one: a one-dimensional convolution's has four axes."""
+    """What an op makes. ``shape`` is the told one: a one-dimensional convolution's has four
+    axes."""
 
     value: str
     shape: Tuple[int, ...]
@@ -166,8 +207,12 @@ class _Graph:
 
     def __init__(self, path: str, feeds: Dict[str, Array]) -> None:
         model = onnx.load(path)
-        self.opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-        self.constants = {entry.name: numpy_helper.to_array(entry) for entry in model.graph.initializer}
+        self.opset = next(
+            entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")
+        )
+        self.constants = {
+            entry.name: numpy_helper.to_array(entry) for entry in model.graph.initializer
+        }
         self.values = all_values(path, feeds)
         self.values.update(feeds)
         self.results = [entry.name for entry in model.graph.output]
@@ -181,7 +226,9 @@ class _Graph:
                 name, unnamed = "%s_%d" % (node.op_type, unnamed), unnamed + 1
             self.names[id(node)] = name
             if self._static(node):
-                self.constants.update((value, self.values[value]) for value in node.output if value in self.values)
+                self.constants.update(
+                    (value, self.values[value]) for value in node.output if value in self.values
+                )
             elif node.op_type in VIEWS or self._idle(node):
                 self.alias[node.output[0]] = self.base(node.input[0])
             else:
@@ -194,7 +241,9 @@ class _Graph:
         self.kept = {self.base(value) for value in self.results}
 
     def _static(self, node: Node) -> bool:
-        return node.op_type in ("Constant", "Shape", "Size") or all(not value or value in self.constants for value in node.input)
+        return node.op_type in ("Constant", "Shape", "Size") or all(
+            not value or value in self.constants for value in node.input
+        )
 
     def _idle(self, node: Node) -> bool:
         """Tell whether a Cast keeps the type."""
@@ -244,22 +293,34 @@ def _groups(graph: _Graph, habit: Habit) -> List[_Group]:
             nodes, kind, name = [node], "", graph.names[id(node)]
         taken.update(id(entry) for entry in nodes)
         originals = [graph.names[id(entry)] for entry in nodes]
-        groups.append((max(place[id(entry)] for entry in nodes), _Group(nodes, kind, name, originals)))
+        groups.append(
+            (max(place[id(entry)] for entry in nodes), _Group(nodes, kind, name, originals))
+        )
     return [group for _, group in sorted(groups, key=lambda entry: entry[0])]
 
 
 def _fused(graph: _Graph, habit: Habit, node: Node) -> Tuple[List[Node], str, str]:
-    """Return the nodes that are fused with one, the type (empty: the node's own) and the name of what comes of it."""
+    """Return the nodes that are fused with one, the type (empty: the node's own) and the name of
+    what comes of it."""
     own = graph.names[id(node)]
     if node.op_type in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
         nodes = [node] + (list(_foldable(graph, node)) if habit.fold else [])
-        last = graph.only_reader(nodes[-1].output[0]) if habit.fuse and node.op_type == "Conv" else None
+        last = (
+            graph.only_reader(nodes[-1].output[0])
+            if habit.fuse and node.op_type == "Conv"
+            else None
+        )
         if last is not None and last.op_type in ("Relu", "LeakyRelu", "Clip"):
             return nodes + [last], "", own + graph.names[id(last)]
         return nodes, "", own
     if not habit.blocks:
         return [node], "", own
-    for find, kind in ((_layer_norm, "LayerNorm"), (_hard_swish, "HardSwish"), (_gelu, "Gelu"), (_swish, "Swish")):
+    for find, kind in (
+        (_layer_norm, "LayerNorm"),
+        (_hard_swish, "HardSwish"),
+        (_gelu, "Gelu"),
+        (_swish, "Swish"),
+    ):
         found = find(graph, node)
         if found:
             return found, kind, graph.names[id(found[-1])]
@@ -268,7 +329,10 @@ def _fused(graph: _Graph, habit: Habit, node: Node) -> Tuple[List[Node], str, st
 
 def _foldable(graph: _Graph, node: Node) -> Iterator[Node]:
     """Yield the batch normalisation or the bias behind a node with weights."""
-    if node.op_type in ("Conv", "ConvTranspose", "MatMul") and graph.constant(node.input[1]) is None:
+    if (
+        node.op_type in ("Conv", "ConvTranspose", "MatMul")
+        and graph.constant(node.input[1]) is None
+    ):
         return
     channels = graph.values[node.output[0]].shape[1 if node.op_type.startswith("Conv") else -1]
     cur = node
@@ -279,9 +343,16 @@ def _foldable(graph: _Graph, node: Node) -> Iterator[Node]:
         if reader.op_type == "BatchNormalization" and node.op_type == "Conv":
             yield reader
         elif reader.op_type == "Add" and cur is node and len(node.input) < 3:
-            bias = next((graph.constants[value] for value in reader.input if value in graph.constants), None)
+            bias = next(
+                (graph.constants[value] for value in reader.input if value in graph.constants), None
+            )
             along = 1 if node.op_type.startswith("Conv") else -1
-            if bias is None or bias.size != channels or bias.ndim and bias.shape[along - (4 - bias.ndim if along == 1 else 0)] != channels:
+            if (
+                bias is None
+                or bias.size != channels
+                or bias.ndim
+                and bias.shape[along - (4 - bias.ndim if along == 1 else 0)] != channels
+            ):
                 return
             yield reader
         else:
@@ -290,7 +361,8 @@ def _foldable(graph: _Graph, node: Node) -> Iterator[Node]:
 
 
 def _chain(graph: _Graph, node: Node, kinds: Sequence[str]) -> Optional[List[Node]]:
-    """Return a node and those behind it, each the only reader of the one before, where they are of these types."""
+    """Return a node and those behind it, each the only reader of the one before, where they are of
+    these types."""
     found = [node]
     for kind in kinds[1:]:
         reader = graph.only_reader(found[-1].output[0])
@@ -312,12 +384,20 @@ def _gelu(graph: _Graph, node: Node) -> Optional[List[Node]]:
     if node.op_type != "Div" or node.input[0] in graph.constants or graph.scalar(node) is None:
         return None
     found = _chain(graph, node, ("Div", "Erf", "Add", "Mul", "Mul"))
-    return found if found and graph.reads(found[3], node.input[0]) and graph.scalar(found[4]) == 0.5 else None
+    return (
+        found
+        if found and graph.reads(found[3], node.input[0]) and graph.scalar(found[4]) == 0.5
+        else None
+    )
 
 
 def _swish(graph: _Graph, node: Node) -> Optional[List[Node]]:
     found = _chain(graph, node, ("Sigmoid", "Mul"))
-    if not found or not graph.reads(found[1], node.input[0]) or len(graph.readers[graph.base(node.input[0])]) != 2:
+    if (
+        not found
+        or not graph.reads(found[1], node.input[0])
+        or len(graph.readers[graph.base(node.input[0])]) != 2
+    ):
         return None
     return found
 
@@ -356,7 +436,11 @@ class _Builder:
             self._keep(Op(name, "Data", outputs=[out]))
         for group in groups:
             self._add(group)
-        results = [self.obtain(value, "ND", self._result_type(value)) for value in self.graph.results if value not in self.graph.constants]
+        results = [
+            self.obtain(value, "ND", self._result_type(value))
+            for value in self.graph.results
+            if value not in self.graph.constants
+        ]
         return Lowered(self.ops, dict(self.feeds), results, self.graph.opset, self.graph.values)
 
     def _result_type(self, value: str) -> str:
@@ -369,19 +453,26 @@ class _Builder:
             if out.value not in self.home:
                 self.home[out.value], self.source[out.value] = out, (op.name, index)
 
-    def _insert(self, kind: str, value: str, source: Source, dtype: str, layout: str, shape: Tuple[int, ...]) -> Source:
+    def _insert(
+        self, kind: str, value: str, source: Source, dtype: str, layout: str, shape: Tuple[int, ...]
+    ) -> Source:
         before = self.known[source]
         name, self.inserted = "trans_%s_%d" % (kind, self.inserted), self.inserted + 1
         op = Op(name, kind, originals=())
         op.inputs.append(Input(value, source, before.shape, before.dtype, before.layout))
         op.outputs.append(Output(value, shape, dtype, layout, before.origin))
-        codes = {"float32": 0, "float16": 1, "bfloat16": 27, "int32": 3, "int64": 9, "bool": 12}
-        op.attributes = {"dst_type": codes[dtype]} if kind == "Cast" else {"src_format": before.layout, "dst_format": layout}
+        op.attributes = (
+            {"dst_type": _CAST_CODES[dtype]}
+            if kind == "Cast"
+            else {"src_format": before.layout, "dst_format": layout}
+        )
         self.ops.append(op)
         self.known[name, 0] = op.outputs[0]
         return name, 0
 
-    def obtain(self, value: str, layout: str, dtype: str, shape: Optional[Tuple[int, ...]] = None) -> Input:
+    def obtain(
+        self, value: str, layout: str, dtype: str, shape: Optional[Tuple[int, ...]] = None
+    ) -> Input:
         """Return an input, with a Cast or a TransData before it where it needs one."""
         base = self.graph.base(value)
         home, source = self.home[base], self.source[base]
@@ -397,7 +488,9 @@ class _Builder:
                 source = self._version("TransData", base, source, dtype, layout, told)
         return Input(value, source, told, dtype, layout)
 
-    def _version(self, kind: str, base: str, source: Source, dtype: str, layout: str, shape: Tuple[int, ...]) -> Source:
+    def _version(
+        self, kind: str, base: str, source: Source, dtype: str, layout: str, shape: Tuple[int, ...]
+    ) -> Source:
         key = (base, dtype, layout, shape if layout != "ND" else ())
         if key not in self.versions:
             self.versions[key] = self._insert(kind, base, source, dtype, layout, shape)
@@ -411,9 +504,11 @@ class _Builder:
         if len(group.originals) > 1:
             op.originals = tuple(group.originals)
         made = {value for node in nodes for value in node.output}
-        read = dict.fromkeys(value for node in nodes for value in node.input if value and value not in made)
+        read = dict.fromkeys(
+            value for node in nodes for value in node.input if value and value not in made
+        )
         data = [value for value in read if value not in self.graph.constants]
-        outs = [value for value in nodes[-1].output]
+        outs = list(nodes[-1].output)
         layout = self._layout(kind, nodes, data, outs)
         dtype = "float32" if kind in self.habit.islands else self.habit.dtype
         for number, value in enumerate(data):
@@ -428,15 +523,25 @@ class _Builder:
         for value in read:
             if value in data:
                 continue
-            op.constants.append(_constant(op, value, self.graph.constants[value], dtype, layout, nodes[0], self.habit))
+            op.constants.append(
+                _constant(
+                    op, value, self.graph.constants[value], dtype, layout, nodes[0], self.habit
+                )
+            )
         for index, value in enumerate(outs):
             if not value or value not in self.graph.values:
                 continue
             array = self.graph.values[value]
-            told = _four(array.shape) if kind in _CUBE or layout == "NC1HWC0" else tuple(array.shape)
+            told = (
+                _four(array.shape) if kind in _CUBE or layout == "NC1HWC0" else tuple(array.shape)
+            )
             kept = dtype if array.dtype == np.float32 else str(array.dtype)
-            op.outputs.append(Output(self.graph.base(value), told, kept, layout, (group.originals[-1], index)))
+            op.outputs.append(
+                Output(self.graph.base(value), told, kept, layout, (group.originals[-1], index))
+            )
         op.attributes = attributes(op.type, nodes, self.graph)
+        if op.type == "Cast" and op.outputs:
+            op.attributes = {"dst_type": _CAST_CODES[op.outputs[0].dtype]}
         self._keep(op)
 
     def _type(self, node: Node) -> str:
@@ -444,13 +549,24 @@ class _Builder:
         graph = self.graph
         if node.op_type == "Conv":
             groups = next((entry.i for entry in node.attribute if entry.name == "group"), 1)
-            return "DepthwiseConv2D" if 1 < groups == graph.values[node.input[0]].shape[1] == graph.values[node.output[0]].shape[1] else kind
-        if node.op_type == "MatMul" and (graph.constant(node.input[1]) is not None or graph.values[node.output[0]].ndim == 2):
+            return (
+                "DepthwiseConv2D"
+                if 1
+                < groups
+                == graph.values[node.input[0]].shape[1]
+                == graph.values[node.output[0]].shape[1]
+                else kind
+            )
+        if node.op_type == "MatMul" and (
+            graph.constant(node.input[1]) is not None or graph.values[node.output[0]].ndim == 2
+        ):
             return "MatMulV2"
         if node.op_type == "Clip" and _bounds(graph, node) == (0.0, 6.0):
             return "Relu6"
         if node.op_type == "Resize":
-            mode = next((entry.s.decode() for entry in node.attribute if entry.name == "mode"), "nearest")
+            mode = next(
+                (entry.s.decode() for entry in node.attribute if entry.name == "mode"), "nearest"
+            )
             return "ResizeNearestNeighborV2D" if mode == "nearest" else "ResizeBilinearV2D"
         return kind
 
@@ -461,15 +577,35 @@ class _Builder:
         if self.habit.five and kind in _CUBE:
             return "NC1HWC0" if values[outs[0]].ndim in (3, 4) else "ND"
         if self.habit.fractal and kind in ("MatMulV2", "BatchMatMulV2"):
-            return "FRACTAL_NZ" if all(values[value].ndim >= 2 for value in data + outs[:1]) else "ND"
-        if not self.habit.five or kind not in _IN_PLACE_LAYOUT and kind not in ("ConcatD", "ReduceMeanD"):
+            return (
+                "FRACTAL_NZ" if all(values[value].ndim >= 2 for value in data + outs[:1]) else "ND"
+            )
+        if (
+            not self.habit.five
+            or kind not in _IN_PLACE_LAYOUT
+            and kind not in ("ConcatD", "ReduceMeanD")
+        ):
             return "ND"
-        if not all(values[value].ndim == 4 and self._stored_five(value) for value in data) or any(values[v].ndim != 4 for v in outs if v):
+        if not all(values[value].ndim == 4 and self._stored_five(value) for value in data) or any(
+            values[v].ndim != 4 for v in outs if v
+        ):
             return "ND"
         if kind == "ConcatD":
-            return "NC1HWC0" if all(values[value].shape[1] % 16 == 0 for value in data) and self._axis(nodes[0]) == 1 else "ND"
-        constants = [self.graph.constants[value] for value in nodes[0].input if value in self.graph.constants]
-        return "NC1HWC0" if kind == "ReduceMeanD" or all(entry.size == 1 or entry.ndim in (1, 3, 4) for entry in constants) else "ND"
+            return (
+                "NC1HWC0"
+                if all(values[value].shape[1] % 16 == 0 for value in data)
+                and self._axis(nodes[0]) == 1
+                else "ND"
+            )
+        constants = [
+            self.graph.constants[value] for value in nodes[0].input if value in self.graph.constants
+        ]
+        return (
+            "NC1HWC0"
+            if kind == "ReduceMeanD"
+            or all(entry.size == 1 or entry.ndim in (1, 3, 4) for entry in constants)
+            else "ND"
+        )
 
     def _axis(self, node: Node) -> int:
         axis = next((entry.i for entry in node.attribute if entry.name == "axis"), 0)
@@ -482,19 +618,26 @@ class _Builder:
 
 
 def _bounds(graph: _Graph, node: Node) -> Tuple[float, float]:
-    if len(node.input) > 2 and node.input[1] in graph.constants and node.input[2] in graph.constants:
+    if (
+        len(node.input) > 2
+        and node.input[1] in graph.constants
+        and node.input[2] in graph.constants
+    ):
         return float(graph.constants[node.input[1]]), float(graph.constants[node.input[2]])
     given = {entry.name: entry.f for entry in node.attribute}
     return given.get("min", -np.inf), given.get("max", np.inf)
 
 
 def _four(shape: Sequence[int]) -> Tuple[int, ...]:
-    """Return the shape that a one-dimensional convolution has on the device: a 1 before the last axis."""
+    """Return the shape that a one-dimensional convolution has on the device: a 1 before the last
+    axis."""
     shape = tuple(int(size) for size in shape)
     return shape[:2] + (1,) + shape[2:] if len(shape) == 3 else shape
 
 
-def _constant(op: Op, value: str, array: Array, dtype: str, layout: str, node: Node, habit: Habit) -> Constant:
+def _constant(
+    op: Op, value: str, array: Array, dtype: str, layout: str, node: Node, habit: Habit
+) -> Constant:
     floating = array.dtype == np.float32
     kept, where, shape = dtype if floating else str(array.dtype), "ND", tuple(array.shape)
     if op.type in ("Conv2D", "DepthwiseConv2D", "Conv2DTransposeD") and value == node.input[1]:
@@ -513,7 +656,8 @@ def _whole(node: Node) -> bool:
 
 
 def _folded(graph: _Graph, group: _Group) -> Tuple[List[Node], Dict[str, Array]]:
-    """Return a group's nodes with batch normalisation and bias in the weights, and the weights that were made so."""
+    """Return a group's nodes with batch normalisation and bias in the weights, and the weights that
+    were made so."""
     first = group.nodes[0]
     inner = [node for node in group.nodes[1:] if node.op_type in ("BatchNormalization", "Add")]
     if first.op_type not in ("Conv", "ConvTranspose", "MatMul") or not inner:
@@ -522,9 +666,13 @@ def _folded(graph: _Graph, group: _Group) -> Tuple[List[Node], Dict[str, Array]]
     bias = graph.constants[first.input[2]].astype(np.float64) if len(first.input) > 2 else 0.0
     for node in inner:
         if node.op_type == "Add":
-            bias = bias + next(graph.constants[value] for value in node.input if value in graph.constants).reshape(-1)
+            bias = bias + next(
+                graph.constants[value] for value in node.input if value in graph.constants
+            ).reshape(-1)
             continue
-        scale, shift, mean, variance = (graph.constants[value].astype(np.float64) for value in node.input[1:5])
+        scale, shift, mean, variance = (
+            graph.constants[value].astype(np.float64) for value in node.input[1:5]
+        )
         epsilon = next((entry.f for entry in node.attribute if entry.name == "epsilon"), 1e-5)
         factor = scale / np.sqrt(variance + epsilon)
         weights = weights * factor.reshape((-1,) + (1,) * (weights.ndim - 1))
@@ -535,7 +683,10 @@ def _folded(graph: _Graph, group: _Group) -> Tuple[List[Node], Dict[str, Array]]
     out = inner[-1].output[0]
     if first.op_type == "MatMul":
         middle = first.output[0]
-        nodes = [helper.make_node("MatMul", [first.input[0], names[0]], [middle]), helper.make_node("Add", [middle, names[1]], [out])]
+        nodes = [
+            helper.make_node("MatMul", [first.input[0], names[0]], [middle]),
+            helper.make_node("Add", [middle, names[1]], [out]),
+        ]
     else:
         conv = onnx.NodeProto()
         conv.CopyFrom(first)
@@ -547,7 +698,8 @@ def _folded(graph: _Graph, group: _Group) -> Tuple[List[Node], Dict[str, Array]]
 
 
 def _renamed(graph: _Graph, nodes: List[Node]) -> List[Node]:
-    """Return nodes that read each other's outputs by the names under which they are made, not by those of an Identity behind them."""
+    """Return nodes that read each other's outputs by the names under which they are made, not by
+    those of an Identity behind them."""
     made = {value for node in nodes for value in node.output}
     found = []
     for node in nodes:

@@ -1,4 +1,5 @@
-"""Runs of the trial: one network with one input on one device, compared with its golden data; healthy, then with planted faults."""
+"""Runs of the trial: one network with one input on one device, compared with its golden data;
+healthy, then with planted faults."""
 
 from __future__ import annotations
 
@@ -28,7 +29,20 @@ HABITS: Dict[str, Habit] = {
     "f16": Habit(),
     "f16-told": Habit(weights=True, told=True, islands=("SoftmaxV2", "LayerNorm")),
     "f16-plain": Habit(fold=False, fuse=False, blocks=False, five=False, fractal=False),
-    "f16-islands": Habit(islands=("SoftmaxV2", "LayerNorm", "ReduceMeanD", "ReduceSumD", "Sigmoid", "Log", "Sqrt", "Pow", "Exp"), fuse=False),
+    "f16-islands": Habit(
+        islands=(
+            "SoftmaxV2",
+            "LayerNorm",
+            "ReduceMeanD",
+            "ReduceSumD",
+            "Sigmoid",
+            "Log",
+            "Sqrt",
+            "Pow",
+            "Exp",
+        ),
+        fuse=False,
+    ),
     "f16-sums": Habit(half_sums=True, told=True),
     "bf16": Habit("bfloat16", islands=("SoftmaxV2", "LayerNorm")),
     "bf16-told": Habit("bfloat16", weights=True, told=True, fuse=False),
@@ -37,7 +51,8 @@ HABITS: Dict[str, Habit] = {
     "hf32": Habit("hf32", weights=True, told=True),
 }
 FORMS = ("all", "output", "bare")
-"""``all``: dumps with inputs. ``output``: without. ``bare``: without, and golden data do not tell where the original model is."""
+"""``all``: dumps with inputs. ``output``: without. ``bare``: without, and golden data do not tell
+where the original model is."""
 
 _HALF_RANGE = 60000.0
 
@@ -54,17 +69,31 @@ class Run(NamedTuple):
 
     def text(self) -> str:
         """Return the run's name."""
-        return "/".join([self.net, str(self.number), self.habit, self.form] + ([self.fault, str(self.seed)] if self.fault else []))
+        return "/".join(
+            [self.net, str(self.number), self.habit, self.form]
+            + ([self.fault, str(self.seed)] if self.fault else [])
+        )
 
 
 def parse_run(text: str) -> Run:
     """Return the run of a name; ValueError where it is none."""
     parts = text.split("/")
-    if len(parts) not in (4, 6) or parts[0] not in NETS or parts[2] not in HABITS or parts[3] not in FORMS:
+    if (
+        len(parts) not in (4, 6)
+        or parts[0] not in NETS
+        or parts[2] not in HABITS
+        or parts[3] not in FORMS
+    ):
         raise ValueError("%r is not the name of a run: NET/INPUT/HABIT/FORM[/FAULT/SEED]" % text)
     if len(parts) == 6 and parts[4] not in KINDS and parts[4] not in NETWORK_KINDS:
         raise ValueError("no fault is called %r" % parts[4])
-    return Run(parts[0], int(parts[1]), parts[2], parts[3], *([parts[4], int(parts[5])] if len(parts) == 6 else []))
+    return Run(
+        parts[0],
+        int(parts[1]),
+        parts[2],
+        parts[3],
+        *([parts[4], int(parts[5])] if len(parts) == 6 else []),
+    )
 
 
 class Options(NamedTuple):
@@ -137,7 +166,9 @@ class Scene:
             words += ["--input", "%s=%s" % (name, path)]
         code, out = _goldwatch(words)
         if code:
-            raise RuntimeError("golden onnx dump %s ended with %s: %s" % (self.net, code, out.strip()))
+            raise RuntimeError(
+                "golden onnx dump %s ended with %s: %s" % (self.net, code, out.strip())
+            )
         return folder
 
     def _without_model(self) -> str:
@@ -176,7 +207,15 @@ def run_one(run: Run, scene: Scene) -> Optional[Dict[str, Any]]:
             if made is None:
                 return None
             dump = os.path.join(here, "dump")
-            write_changed(scene.lowered, made.changed, made.store, scene.habit, form, dump, scene.tree(run.form))
+            write_changed(
+                scene.lowered,
+                made.changed,
+                made.store,
+                scene.habit,
+                form,
+                dump,
+                scene.tree(run.form),
+            )
             _tell_planted(found, made, scene)
         elif run.fault == "golden-exchanged":
             golden = _exchanged(scene, golden, os.path.join(here, "golden"), random, found)
@@ -199,7 +238,15 @@ def run_one(run: Run, scene: Scene) -> Optional[Dict[str, Any]]:
 
 
 def _found(run: Run) -> Dict[str, Any]:
-    return {"run": run.text(), "net": run.net, "habit": run.habit, "form": run.form, "fault": run.fault, "op": "", "type": ""}
+    return {
+        "run": run.text(),
+        "net": run.net,
+        "habit": run.habit,
+        "form": run.form,
+        "fault": run.fault,
+        "op": "",
+        "type": "",
+    }
 
 
 def _tell_planted(found: Dict[str, Any], made: Planted, scene: Scene) -> None:
@@ -215,18 +262,30 @@ def _tell_input(found: Dict[str, Any], scene: Scene, data: Dict[str, Array]) -> 
 
 
 def _exchanged(scene: Scene, before: str, folder: str, random: Any, found: Dict[str, Any]) -> str:
-    """Return golden data of which two tensors of one shape are exchanged; empty where there are no two."""
+    """Return golden data of which two tensors of one shape are exchanged; empty where there are no
+    two."""
     shown = {out.origin: op for op in scene.lowered.ops if op.nodes for out in op.outputs}
     with open(os.path.join(before, "manifest.json"), encoding="utf-8") as stream:
-        entries = [entry for entry in json.load(stream)["tensors"] if (entry["original_name"], entry["output_index"]) in shown]
-    entries = [entry for entry in entries if entry["dtype"] == "float32" and int(np.prod(entry["shape"])) > 8]
+        entries = [
+            entry
+            for entry in json.load(stream)["tensors"]
+            if (entry["original_name"], entry["output_index"]) in shown
+        ]
+    entries = [
+        entry
+        for entry in entries
+        if entry["dtype"] == "float32" and int(np.prod(entry["shape"])) > 8
+    ]
     random.shuffle(entries)
     for at, one in enumerate(entries):
         for other in entries[at + 1 :]:
             ops = [shown[entry["original_name"], entry["output_index"]] for entry in (one, other)]
             if one["shape"] != other["shape"] or ops[0] is ops[1]:
                 continue
-            arrays = [np.load(os.path.join(before, entry["file"])).astype(np.float64) for entry in (one, other)]
+            arrays = [
+                np.load(os.path.join(before, entry["file"])).astype(np.float64)
+                for entry in (one, other)
+            ]
             moved = float(np.linalg.norm(arrays[0] - arrays[1]) / (np.linalg.norm(arrays[0]) or 1))
             if moved < 0.03:
                 continue
@@ -235,7 +294,11 @@ def _exchanged(scene: Scene, before: str, folder: str, random: Any, found: Dict[
                 path = os.path.join(folder, entry["file"])
                 os.unlink(path)
                 os.link(os.path.join(before, source["file"]), path)
-            found["op"], found["moved"], found["roundings"] = "\n".join(op.name for op in ops), moved, moved * 2**11
+            found["op"], found["moved"], found["roundings"] = (
+                "\n".join(op.name for op in ops),
+                moved,
+                moved * 2**11,
+            )
             found["type"] = "\n".join(op.type for op in ops)
             return folder
     return ""
@@ -244,7 +307,16 @@ def _exchanged(scene: Scene, before: str, folder: str, random: Any, found: Dict[
 def _judge(found: Dict[str, Any], scene: Scene, dump: str, golden: str, here: str) -> None:
     """Compare, and note what was said."""
     path = os.path.join(here, "result.json")
-    words = ["compare", os.path.join(dump, PLACE.folder()), golden, "-f", scene.om, "-o", os.path.join(here, "out"), "--quiet"]
+    words = [
+        "compare",
+        os.path.join(dump, PLACE.folder()),
+        golden,
+        "-f",
+        scene.om,
+        "-o",
+        os.path.join(here, "out"),
+        "--quiet",
+    ]
     words += ["--table", "none", "--jobs", "1", "--json", path, *scene.options.words]
     code, text = _goldwatch(words)
     found["code"], found["planted"] = code, found["op"].split("\n")
@@ -254,7 +326,9 @@ def _judge(found: Dict[str, Any], scene: Scene, dump: str, golden: str, here: st
             summary = json.load(stream)["summary"]
         for suspect in summary["suspects"]:
             kinds = [entry["kind"] for entry in suspect["explanations"]]
-            found["suspects"].append([suspect["op"], suspect["op_type"], suspect["evidence"], kinds])
+            found["suspects"].append(
+                [suspect["op"], suspect["op_type"], suspect["evidence"], kinds]
+            )
         found["first"] = (summary.get("first_divergence") or {}).get("op", "")
         found["failed"] = summary["failed"]
     if code not in (0, 1) or not os.path.exists(path):
@@ -271,7 +345,9 @@ _OWN = re.compile(r"\bits own\b(?! input)|\bof its own\b")
 def _own_sentences(text: str, ops: Sequence[str], planted: Sequence[str]) -> Iterator[str]:
     """Yield the sentences that say of another op than the planted one that the error is its own."""
     for line in re.split(r"\n|Besides, ", text):
-        if not _OWN.search(line) or re.match(r"(No|The golden comparison fails but no) operator", line):
+        if not _OWN.search(line) or re.match(
+            r"(No|The golden comparison fails but no) operator", line
+        ):
             continue
         places = [(line.find(name), -len(name), name) for name in ops if name in line]
         if places and min(places)[2] not in planted:
@@ -285,9 +361,14 @@ def _keep(scene: Scene, found: Dict[str, Any], dump: str, golden: str) -> None:
         shutil.rmtree(os.path.join(keep, name), ignore_errors=True)
         shutil.copytree(source, os.path.join(keep, name))
     shutil.copyfile(scene.om, os.path.join(keep, "model.json"))
-    words = "goldwatch compare dump golden -f model.json -o out --force " + " ".join(scene.options.words)
+    words = "goldwatch compare dump golden -f model.json -o out --force " + " ".join(
+        scene.options.words
+    )
     with open(os.path.join(keep, "cmd.sh"), "w", encoding="utf-8") as stream:
-        stream.write("#!/bin/sh\n# %s: %s %s\ncd \"$(dirname \"$0\")\" && %s\n" % (found["run"], found["fault"], found["op"], words.strip()))
+        stream.write(
+            '#!/bin/sh\n# %s: %s %s\ncd "$(dirname "$0")" && %s\n'
+            % (found["run"], found["fault"], found["op"], words.strip())
+        )
     with open(os.path.join(keep, "found.json"), "w", encoding="utf-8") as stream:
         json.dump(found, stream, indent=1)
 
@@ -320,12 +401,23 @@ def _work(given: Tuple[Unit, Options]) -> List[Dict[str, Any]]:
             return [{"run": run.text(), "left_out": str(reason)} for run in runs]
         for run in runs:
             made = run_one(run, scene)
-            found.append(made if made is not None else {"run": run.text(), "left_out": "no operator can have it"})
+            found.append(
+                made
+                if made is not None
+                else {"run": run.text(), "left_out": "no operator can have it"}
+            )
     return found
 
 
-def planned(nets: Sequence[str], habits: Sequence[str], inputs: int, faults: int, seed: int, kinds: Sequence[str]) -> List[Unit]:
-    """Return the runs of a trial, those of one scene together.
+def planned(
+    nets: Sequence[str],
+    habits: Sequence[str],
+    inputs: int,
+    faults: int,
+    seed: int,
+    kinds: Sequence[str],
+) -> List[Unit]:
+    """Return the runs of a trial, those of one scene together; any beginning of them is a fair part.
 
     Parameters
     ----------
@@ -334,16 +426,22 @@ def planned(nets: Sequence[str], habits: Sequence[str], inputs: int, faults: int
     faults
         Of each scene; kinds and forms take turns.
     """
+    keys = [
+        (net, number, habit)
+        for number in range(seed, seed + inputs)
+        for net in nets
+        for habit in habits
+    ]
+    keys.sort(key=lambda key: zlib.crc32(repr(key).encode()))
     units: List[Unit] = []
     turn = seed * 7
-    for number in range(seed, seed + inputs):
-        for place, net in enumerate(nets):
-            for other, habit in enumerate(habits):
-                runs = [Run(net, number, habit, form) for form in (FORMS if (place + other + number) % 2 else FORMS[:2])]
-                for _ in range(faults):
-                    runs.append(Run(net, number, habit, FORMS[turn % 3], kinds[turn % len(kinds)], turn // len(kinds)))
-                    turn += 1
-                units.append(((net, number, habit), runs))
+    for place, key in enumerate(keys):
+        runs = [Run(*key, form) for form in ("all", FORMS[1 + place % 2])]
+        for _ in range(faults):
+            kind, round_ = kinds[turn % len(kinds)], turn // len(kinds)
+            runs.append(Run(*key, FORMS[(turn + round_) % 3], kind, round_))
+            turn += 1
+        units.append((key, runs))
     return units
 
 

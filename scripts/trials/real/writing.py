@@ -17,15 +17,23 @@ from .lowering import Constant, Habit, Lowered, Op, Output
 Array = Any
 
 _CODES = {
-    "float32": "DT_FLOAT", "float16": "DT_FLOAT16", "bfloat16": "DT_BF16", "int64": "DT_INT64", "int32": "DT_INT32", "bool": "DT_BOOL",
-    "uint8": "DT_UINT8", "int8": "DT_INT8", "float64": "DT_DOUBLE",
-}  # fmt: skip
+    "float32": "DT_FLOAT",
+    "float16": "DT_FLOAT16",
+    "bfloat16": "DT_BF16",
+    "int64": "DT_INT64",
+    "int32": "DT_INT32",
+    "bool": "DT_BOOL",
+    "uint8": "DT_UINT8",
+    "int8": "DT_INT8",
+    "float64": "DT_DOUBLE",
+}
 FIRST_US = 1767323045000000
 PLACE = Place("20260102030405", 0, "net", 1, 0)
 
 
 def stored(array: Array, shape: Sequence[int], layout: str) -> Array:
-    """Return an array in a device's layout; ``shape`` is the told one, with the axes that the layout speaks of."""
+    """Return an array in a device's layout; ``shape`` is the told one, with the axes that the
+    layout speaks of."""
     array = array.reshape(shape)
     if layout == "NC1HWC0":
         n, c, h, w = array.shape
@@ -35,7 +43,9 @@ def stored(array: Array, shape: Sequence[int], layout: str) -> Array:
         n, c, h, w = array.shape
         padded = np.pad(array, ((0, -n % 16), (0, -c % 16), (0, 0), (0, 0)))
         split = padded.reshape(padded.shape[0] // 16, 16, padded.shape[1] // 16, 16, h, w)
-        return np.ascontiguousarray(split.transpose(2, 4, 5, 0, 1, 3)).reshape(-1, padded.shape[0] // 16, 16, 16)
+        return np.ascontiguousarray(split.transpose(2, 4, 5, 0, 1, 3)).reshape(
+            -1, padded.shape[0] // 16, 16, 16
+        )
     if layout == "FRACTAL_NZ":
         lead, (m, k) = array.shape[:-2], array.shape[-2:]
         padded = np.pad(array, ((0, 0),) * len(lead) + ((0, -m % 16), (0, -k % 16)))
@@ -60,7 +70,11 @@ def _tensor(array: Array, shape: Sequence[int], dtype: str, layout: str) -> Tens
     made = stored(array, shape, layout)
     where = _nd(shape) if layout == "ND" else layout
     if dtype == "bfloat16":
-        data = (np.ascontiguousarray(made, np.float32).view(np.uint32) >> np.uint32(16)).astype("<u2").tobytes()
+        data = (
+            (np.ascontiguousarray(made, np.float32).view(np.uint32) >> np.uint32(16))
+            .astype("<u2")
+            .tobytes()
+        )
         return TensorData(data, "bfloat16", where, made.shape, tuple(shape))
     with np.errstate(all="ignore"):
         return TensorData(made.astype(dtype), None, where, None, tuple(shape))
@@ -74,10 +88,18 @@ def _desc(shape: Sequence[int], dtype: str, layout: str) -> Dict[str, Any]:
     dims = [int(size) for size in _stored_shape(shape, layout)]
     attrs: List[Dict[str, Any]] = [
         {"key": "origin_format", "value": {"s": _nd(shape)}},
-        {"key": "origin_shape", "value": {"list": {"i": [int(size) for size in shape], "val_type": "VT_LIST_INT"}}},
+        {
+            "key": "origin_shape",
+            "value": {"list": {"i": [int(size) for size in shape], "val_type": "VT_LIST_INT"}},
+        },
     ]
     where = _nd(shape) if layout == "ND" else layout
-    return {"dtype": _CODES[dtype], "layout": where, "shape": {"dim": dims} if dims else {}, "attr": attrs}
+    return {
+        "dtype": _CODES[dtype],
+        "layout": where,
+        "shape": {"dim": dims} if dims else {},
+        "attr": attrs,
+    }
 
 
 def _out_desc(out: Output) -> Dict[str, Any]:
@@ -108,13 +130,19 @@ def document(lowered: Lowered, habit: Habit) -> Dict[str, Any]:
     for op in lowered.ops:
         shown = _shown(op, habit)
         for constant in shown:
-            ops.append({"name": "%s_%s" % (op.name, constant.name), "type": "Const", "id": len(ops)})
+            ops.append(
+                {"name": "%s_%s" % (op.name, constant.name), "type": "Const", "id": len(ops)}
+            )
             ops[-1]["output_desc"] = [_desc(constant.shape, constant.dtype, constant.layout)]
         entry: Dict[str, Any] = {"name": op.name, "type": op.type, "id": len(ops)}
         if op.inputs or shown:
-            entry["input"] = ["%s:%d" % read.source for read in op.inputs] + ["%s_%s:0" % (op.name, constant.name) for constant in shown]
+            entry["input"] = ["%s:%d" % read.source for read in op.inputs] + [
+                "%s_%s:0" % (op.name, constant.name) for constant in shown
+            ]
             entry["input_desc"] = [_desc(read.shape, read.dtype, read.layout) for read in op.inputs]
-            entry["input_desc"] += [_desc(constant.shape, constant.dtype, constant.layout) for constant in shown]
+            entry["input_desc"] += [
+                _desc(constant.shape, constant.dtype, constant.layout) for constant in shown
+            ]
         if op.outputs:
             entry["output_desc"] = [_out_desc(out) for out in op.outputs]
         attrs = []
@@ -128,9 +156,16 @@ def document(lowered: Lowered, habit: Habit) -> Dict[str, Any]:
         if attrs:
             entry["attr"] = attrs
         ops.append(entry)
-    net = {"name": "Node_Output", "type": "NetOutput", "id": len(ops), "input": ["%s:%d" % read.source for read in lowered.results]}
+    net = {
+        "name": "Node_Output",
+        "type": "NetOutput",
+        "id": len(ops),
+        "input": ["%s:%d" % read.source for read in lowered.results],
+    }
     net["input_desc"] = [_desc(read.shape, read.dtype, read.layout) for read in lowered.results]
-    net["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": {"val_type": "VT_LIST_STRING"}}}]
+    net["attr"] = [
+        {"key": "_datadump_original_op_names", "value": {"list": {"val_type": "VT_LIST_STRING"}}}
+    ]
     return {"name": "net", "version": 1, "graph": [{"name": "net", "op": ops + [net]}]}
 
 
@@ -145,7 +180,9 @@ def _shown(op: Op, habit: Habit) -> List[Constant]:
     return [constant for constant in op.constants if constant.shown] if habit.weights else []
 
 
-def dump_of(lowered: Lowered, op: Op, number: int, store: Store, habit: Habit, form: str) -> DeviceDump:
+def dump_of(
+    lowered: Lowered, op: Op, number: int, store: Store, habit: Habit, form: str
+) -> DeviceDump:
     """Return the file of one op.
 
     Parameters
@@ -155,13 +192,23 @@ def dump_of(lowered: Lowered, op: Op, number: int, store: Store, habit: Habit, f
     form
         ``all``: inputs and outputs; ``output``.
     """
-    outputs = [_tensor(store[op.name, index], out.shape, out.dtype, out.layout) for index, out in enumerate(op.outputs)]
+    outputs = [
+        _tensor(store[op.name, index], out.shape, out.dtype, out.layout)
+        for index, out in enumerate(op.outputs)
+    ]
     inputs: List[TensorData] = []
     if form == "all":
         for read in op.inputs:
             inputs.append(_tensor(store[read.source], read.shape, read.dtype, read.layout))
         for constant in _shown(op, habit):
-            inputs.append(_tensor(rounded(constant.array, constant.dtype), constant.shape, constant.dtype, constant.layout))
+            inputs.append(
+                _tensor(
+                    rounded(constant.array, constant.dtype),
+                    constant.shape,
+                    constant.dtype,
+                    constant.layout,
+                )
+            )
     name = dump_name(op.type, op.name, number, FIRST_US + 1000 * number)
     return DeviceDump(PLACE.folder(), name, inputs, outputs, op_name=op.name)
 
@@ -171,8 +218,17 @@ def write_tree(lowered: Lowered, store: Store, habit: Habit, form: str, root: st
     write_files(root, _dumps(lowered, lowered.ops, store, habit, form))
 
 
-def write_changed(lowered: Lowered, changed: Iterable[str], store: Store, habit: Habit, form: str, root: str, healthy: str) -> None:
-    """Write the tree of a run of which some ops' files differ from a healthy run's; the others are linked.
+def write_changed(
+    lowered: Lowered,
+    changed: Iterable[str],
+    store: Store,
+    habit: Habit,
+    form: str,
+    root: str,
+    healthy: str,
+) -> None:
+    """Write the tree of a run of which some ops' files differ from a healthy run's; the others are
+    linked.
 
     Parameters
     ----------
@@ -180,7 +236,9 @@ def write_changed(lowered: Lowered, changed: Iterable[str], store: Store, habit:
         Names of ops whose inputs or outputs are others.
     """
     names = set(changed)
-    write_files(root, _dumps(lowered, [op for op in lowered.ops if op.name in names], store, habit, form))
+    write_files(
+        root, _dumps(lowered, [op for op in lowered.ops if op.name in names], store, habit, form)
+    )
     folder, other = os.path.join(root, PLACE.folder()), os.path.join(healthy, PLACE.folder())
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "mapping.csv")):
@@ -190,7 +248,9 @@ def write_changed(lowered: Lowered, changed: Iterable[str], store: Store, habit:
             os.link(os.path.join(other, entry), os.path.join(folder, entry))
 
 
-def _dumps(lowered: Lowered, ops: Iterable[Op], store: Store, habit: Habit, form: str) -> Iterable[DeviceDump]:
+def _dumps(
+    lowered: Lowered, ops: Iterable[Op], store: Store, habit: Habit, form: str
+) -> Iterable[DeviceDump]:
     places = {op.name: number for number, op in enumerate(lowered.ops)}
     for op in ops:
         if op.type != "Data":
