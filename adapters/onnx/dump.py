@@ -228,6 +228,8 @@ def _manifest_of(told: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the manifest as far as a child that died has told it."""
     begun = dict(told.get("begun", {}))
     begun["source"] = dict(told.get("sums", {}), **begun.get("source", {}))
+    if "original" in told:
+        begun["original"] = told["original"]
     return dict(begun, tensors=told.get("saved", []))
 
 
