@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..errors import InputError
-from ..naming import compose_golden_name, fits, hash_digits, printable, sanitise_golden
+from ..naming import compose_golden_name, fits, hash_digits, parked_name, printable, sanitise_golden
 
 Owner = Tuple[str, str]
 Key = Tuple[Owner, int]
@@ -44,7 +44,7 @@ def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
     found
         ``collisions`` and ``too_long``, as a writer of golden files tells them.
     """
-    text = "%s %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
+    text = "%s %s share the golden name %s: each has a hash name (mapping.csv), and pairs by its exact name as long as manifest.json is there"
     warnings = [text % (what, ", ".join(names), op) for op, names in found["collisions"].items()]
     return warnings + ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in found["too_long"]]
 
@@ -109,9 +109,9 @@ class GoldenNames:
             number = 0
             for owner in owners:
                 number += 1
-                while "%s-parked-%d" % (op, number) in groups:
+                while parked_name(op, number) in groups:
                     number += 1
-                self._parked[owner] = "%s-parked-%d" % (op, number)
+                self._parked[owner] = parked_name(op, number)
         free = sorted(key for key in self._reserved if key[0] not in self._parked)
         self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0, self.suffix))]
 

@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..errors import EnvironmentProblem, FormatError, Interrupted, MissingPath, UsageError
 from ..filesystem.inputs import open_input, read_input
@@ -36,6 +36,32 @@ def sha256_of_file(path: str) -> str:
             if not block:
                 return digest.hexdigest()
             digest.update(block)
+
+
+def original_of(
+    framework: str, model: str, sums: Mapping[str, str], weights: Optional[str] = None, data: Sequence[str] = ()
+) -> Dict[str, Any]:
+    """Return the manifest's ``original``: where the files of the model lie that golden data are made of, and their hashes.
+
+    Parameters
+    ----------
+    framework
+        ``caffe``, ``onnx`` or ``tensorflow``.
+    model, weights, data
+        Paths; the last are further files that the model is made of.
+    sums
+        The SHA-256 of each path, in hexadecimal digits.
+    """
+    found: Dict[str, Any] = {"framework": framework, "model": _file_of(model, sums)}
+    if weights is not None:
+        found["weights"] = _file_of(weights, sums)
+    if data:
+        found["data"] = [_file_of(path, sums) for path in data]
+    return found
+
+
+def _file_of(path: str, sums: Mapping[str, str]) -> Dict[str, str]:
+    return {"path": os.path.abspath(path), "sha256": sums[path]}
 
 
 def sweep(folder: str, pid: int) -> None:

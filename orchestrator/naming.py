@@ -35,6 +35,7 @@ _OVERFLOW_TYPE = "opdebug"
 _RUN_TIME = re.compile(r"[0-9]{14}")
 _NEAREST_LETTERS = 200
 _NEAREST_CANDIDATES = 50
+_PARKED = re.compile(r"(?P<op>.+)-parked-[0-9]{1,9}\Z")
 _LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
@@ -190,6 +191,17 @@ def meant_golden_name(file_name: str) -> Optional[str]:
 def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy") -> str:
     """Return ``{sanitised op_name}.{output_index}.{16-digit timestamp}.{suffix}``, however long; see :func:`fits`."""
     return "%s.%d.%s.%s" % (sanitise_golden(op_name), output_index, str(timestamp_us).zfill(TIMESTAMP_DIGITS), suffix)
+
+
+def parked_name(op_name: str, number: int) -> str:
+    """Return what the files of an op are listed as whose sanitised name other ops share: no reader takes it for any of them."""
+    return "%s-parked-%d" % (op_name, number)
+
+
+def parked_op(op_name: str) -> Optional[str]:
+    """Return the sanitised name that :func:`parked_name` was given; None for any other name."""
+    match = _PARKED.match(op_name)
+    return match.group("op") if match is not None else None
 
 
 def fits(file_name: str) -> bool:

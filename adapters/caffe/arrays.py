@@ -52,7 +52,8 @@ class Batches:
         self._inputs = inputs
         self._kept: Arrays = {}
         for number, batch in enumerate(job["batches"]):
-            items = {blob: Item(*fields) for blob, fields in batch["items"].items()}
+            # JSON has no tuples.
+            items = {blob: Item(name, path, dtype, tuple(shape)) for blob, (name, path, dtype, shape) in batch["items"].items()}
             self.sums.append({})
             for position, entry in enumerate(inputs):
                 self._add(number, position, entry, items)

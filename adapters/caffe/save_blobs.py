@@ -9,7 +9,7 @@ from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.prototxt import read_document
 from ...wording import listed
-from ..manifest import sha256_of_file
+from ..manifest import original_of, sha256_of_file
 from .targets import targets_of
 
 _NAMES_SHOWN = 6
@@ -69,6 +69,7 @@ def save_blobs(
     backend = PycaffeBackend.of(net, model, ran=not layer_by_layer)
     targets = targets_of(model, [layers] if isinstance(layers, str) else list(layers))
     writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
+    writer.extra["original"] = original_of("caffe", prototxt, {prototxt: writer.source["prototxt"]})
     return save_run(backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 

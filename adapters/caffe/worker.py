@@ -13,7 +13,7 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.prototxt import read_document
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
-from ..manifest import sha256_of_file
+from ..manifest import original_of, sha256_of_file
 from .arrays import Batches
 from .netinputs import NetInput, net_inputs, with_shapes
 from .normalise import normalise
@@ -77,6 +77,8 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"])
         suffix = "quant" if job["quantised"] else "npy"
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
+        sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
+        writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
         results.append(save_run(backend, targets, batches.arrays(number), writer, parent.progress, lambda: bool(stop)))
         parent.tell(runs=results)
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})

@@ -14,12 +14,13 @@ from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_values import OnnxValue
+from ...wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 from ..golden_names import name_warnings
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
-from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse_item, parse_shapes
+from .input_specs import Item, Shape, check_shape, files_looked_for, folder_items, items_of, parse_item, parse_shapes, shown_shape
 from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
@@ -112,7 +113,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     if len({feed.value for feed in found}) < len(found):
         raise UsageError("`feeds` names an output twice")
     check_feeds(model, found)
-    items, shapes = _inputs(options, model)
+    items, shapes, doubts = _inputs(options, model)
     refuse_golden(options.out, options.force)
     wanted = None if options.select is None else sorted(options.select(plan.possible_keys()))
     if wanted is not None and not set(wanted) - {(value.name, 0) for value in model.graph.inputs}:
@@ -147,27 +148,51 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         )
         outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result.update(out=options.out, warnings=_doubts(options, model, shapes) + _warnings(result))
+    result.update(out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result))
     return result
 
 
-def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Dict[str, Shape]]:
-    """Return the file and the shape of each input that has one."""
+def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Dict[str, Shape], List[str]]:
+    """Return the file and the shape of each input that has one, and what is doubtful about the files."""
     names = [value.name for value in model.graph.data_inputs]
     for value in model.graph.inputs:
         named = [spec for spec in options.inputs if spec.startswith(value.name + "=")]
         if value.name not in names and named:
             raise UsageError("`inputs` names %s, which is an initializer (weights), not an input" % printable(value.name))
-    items = items_of(options.inputs, names)
+    items, doubts = items_of(options.inputs, names), []
     if options.folder is not None:
-        items = dict(folder_items(options.folder, names), **items)
+        found, others = folder_items(options.folder, names)
+        items = dict(found, **items)
+        doubts = _folder_doubts(options, model, items, others)
     given = parse_shapes(options.shapes, names)
     shapes = {name: shape for name, shape in options.model_shapes.items() if name in names and name not in given}
     for value in model.graph.data_inputs:
         if value.name in shapes:
             check_shape(value, shapes[value.name], "the compiled model's shape")
     shapes.update(given)
-    return items, shapes
+    return items, shapes, doubts
+
+
+def _folder_doubts(options: DumpOptions, model: OnnxModel, items: Mapping[str, Item], others: Sequence[str]) -> List[str]:
+    """Return what is to be said of the files of a folder that are no input's, and of the inputs that have none there.
+
+    Raises
+    ------
+    UsageError
+        An input has no file, and no random numbers are asked for.
+    """
+    folder, names = printable(options.folder or ""), [value.name for value in model.graph.data_inputs]
+    strange = ["%s: %s is no input's file" % (folder, listed([printable(name) for name in others], 5))] if others else []
+    missing = [value for value in model.graph.data_inputs if value.name not in items]
+    if missing and options.seed is None:
+        told = (
+            "%s %s (%s)" % (printable(value.name), shown_shape(value.shape), files_looked_for(value.name, names)) for value in missing
+        )
+        message = "%s: no file for the model's input %s" % (folder, ", ".join(told))
+        hint = "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or `seed=SEED`"
+        raise UsageError("; ".join([message, *(text[len(folder) + 2 :] for text in strange)]), hint=hint)
+    text = "%s: no %s: input %s is filled with random numbers"
+    return strange + [text % (folder, files_looked_for(value.name, names), printable(value.name)) for value in missing]
 
 
 def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape]) -> List[str]:
@@ -228,6 +253,8 @@ def _manifest_of(told: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the manifest as far as a child that died has told it."""
     begun = dict(told.get("begun", {}))
     begun["source"] = dict(told.get("sums", {}), **begun.get("source", {}))
+    if "original" in told:
+        begun["original"] = told["original"]
     return dict(begun, tensors=told.get("saved", []))
 
 

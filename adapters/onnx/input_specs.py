@@ -96,19 +96,24 @@ def known_input(name: str, names: Sequence[str], parameter: str) -> None:
 def stems_of(names: Sequence[str]) -> Dict[str, str]:
     """Return what the files of each input are called, without suffix: sanitised and distinct.
 
-    A name of digits only gets a ``_``, since such files are hash names in a golden folder.
+    A name of digits only gets a ``_``, since such files are hash names in a golden folder; one that another input's own name is, too.
     """
     found: Dict[str, str] = {}
+    taken = {name for name in names if sanitise_golden(name) == name and not name.isdigit()}
     for name in names:
         stem = bounded_name(sanitise_golden(name) or "_", ".npy")[: -len(".npy")]
-        while stem.isdigit() or stem in found.values():
+        while stem.isdigit() or (stem in taken and stem != name):
             stem += "_"
+        taken.add(stem)
         found[name] = stem
     return found
 
 
-def folder_items(folder: str, names: Sequence[str]) -> Dict[str, Item]:
-    """Return the files of a folder that are inputs by their names: ``{sanitised name}.npy``, ``.npz``, ``.pb`` or ``.bin``, in that order.
+def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], List[str]]:
+    """Return the files of a folder that are inputs by their names, and those of the same kinds that are no input's.
+
+    An input's file is called by its own name or by the sanitised one, in this order, with ``.npy``, ``.npz``, ``.pb`` or ``.bin`` behind
+    it, in this order.
 
     Raises
     ------
@@ -117,16 +122,22 @@ def folder_items(folder: str, names: Sequence[str]) -> Dict[str, Item]:
     """
     if not os.path.isdir(folder):
         raise MissingPath("%s is not a folder" % printable(folder), hint="name the folder of the inputs' files")
-    present = set(os.listdir(folder))
+    others = {name for name in os.listdir(folder) if name.endswith(SUFFIXES)}
     found: Dict[str, Item] = {}
     for name, stem in stems_of(names).items():
-        files = [stem + suffix for suffix in SUFFIXES if stem + suffix in present]
+        files = [text + suffix for text in dict.fromkeys((name, stem)) for suffix in SUFFIXES if text + suffix in others]
         if files:
             found[name] = Item(os.path.join(os.path.abspath(folder), files[0]))
+            others -= {os.path.splitext(files[0])[0] + suffix for suffix in SUFFIXES}
     if not found and names:
-        expected = ", ".join(printable(stem) + ".npy" for stem in stems_of(names).values())
+        expected = ", ".join(files_looked_for(name, names) for name in names)
         raise MissingPath("%s: no file of an input in it" % printable(folder), hint="expected %s (or .npz, .pb, .bin)" % expected)
-    return found
+    return found, sorted(others)
+
+
+def files_looked_for(name: str, names: Sequence[str]) -> str:
+    """Return the names of the npy files that are an input's in a folder: ``past.0.key.npy or past_0_key.npy``."""
+    return " or ".join(printable(text) + ".npy" for text in dict.fromkeys((name, stems_of(names)[name])) if os.sep not in text)
 
 
 def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]:

@@ -212,11 +212,11 @@ def _read_self_described(item: Item, name: str) -> Tuple[np.ndarray, str]:
 def _load_npz(path: str, name: str) -> np.ndarray:
     try:
         with zipfile.ZipFile(path) as archive:
-            keys = archive.namelist()
-            key = name + ".npy" if name + ".npy" in keys or len(keys) != 1 else keys[0]
+            key, keys = name + ".npy", archive.namelist()
             if key not in keys:
                 listed = ", ".join(printable(each[: -len(".npy")] if each.endswith(".npy") else each) for each in keys)
-                raise InputError("%s: no key %s; it has %s" % (printable(path), printable(name), listed))
+                message = "%s: no key %s; it has %s" % (printable(path), printable(name), listed or "none")
+                raise InputError(message, hint="save it under the input's name, or give the array as .npy")
             with archive.open(key) as stream:
                 return read_npy(stream, "%s, key %s" % (path, key), archive.getinfo(key).file_size, lambda shape, dtype: None)
     except InputError:

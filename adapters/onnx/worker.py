@@ -17,7 +17,7 @@ from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
-from ..manifest import sha256_of_file
+from ..manifest import original_of, sha256_of_file
 from .engine import Onnxruntime, Stop, Stopped
 from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
@@ -39,14 +39,17 @@ class _Sums(threading.Thread):
         super().__init__(daemon=True)
         self._model, self._external, self._parent = model, external, parent
         self.document: Dict[str, Any] = {}
+        self.original: Dict[str, Any] = {}
 
     def run(self) -> None:
-        """Hash the files, and tell the sums as ``sums``."""
-        self.document["model"] = sha256_of_file(self._model)
+        """Hash the files, and tell the sums as ``sums``, the files with them as ``original``."""
+        sums = {path: sha256_of_file(path) for path in (self._model, *self._external)}
+        self.document["model"] = sums[self._model]
         if self._external:
             folder = os.path.dirname(os.path.abspath(self._model))
-            self.document["external_data"] = {os.path.relpath(path, folder): sha256_of_file(path) for path in self._external}
-        self._parent.tell(sums=self.document)
+            self.document["external_data"] = {os.path.relpath(path, folder): sums[path] for path in self._external}
+        self.original = original_of("onnx", self._model, sums, data=self._external)
+        self._parent.tell(sums=self.document, original=self.original)
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
@@ -114,7 +117,7 @@ class _Run:
                         writer.skip(target.title, INTERRUPTED)
             self._sums.join()
             writer.source.update(self._source())
-            writer.extra.update(options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
+            writer.extra.update(original=self._sums.original, options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
             writer.close(complete=not self._stop.asked)
         self._parent.tell(result=self._result(writer, chosen))
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
 from ..child.outcome import Outcome
-from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
+from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
 from .script import CODE, FILE, parse_python_words
@@ -237,7 +237,7 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
             "out": out,
             "force": job.force,
             "source": source,
-            "extra": {"model": printable(job.path), "python": printable(python.path)},
+            "extra": {"model": printable(job.path), "python": printable(python.path), "original": _original(job, source)},
         }
         job.tell("running %s with %s" % (job.path, python))
         result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
@@ -260,16 +260,31 @@ def _graph_result(python: Python, outcome: Outcome) -> JobResult:
     return JobResult(python, str(state["version"]), list(state["done"]))
 
 
+def _original(job: GraphJob, source: Dict[str, Any]) -> Dict[str, Any]:
+    """Return the manifest's ``original`` of a model whose files' sums are in ``source``."""
+    if not job.saved_model:
+        return original_of("tensorflow", job.path, {job.path: source["model"]})
+    model = _saved_model_file(job.path)
+    variables = {os.path.join(job.path, role): digest for role, digest in source.items() if role.startswith("variables/")}
+    return original_of("tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables))
+
+
+def _saved_model_file(folder: str) -> str:
+    """Return the path of a SavedModel's graph; empty where there is none."""
+    paths = (os.path.join(folder, name) for name in ("saved_model.pb", "saved_model.pbtxt"))
+    return next(filter(os.path.isfile, paths), "")
+
+
 def _hash_model(job: GraphJob) -> Dict[str, Any]:
     if not job.saved_model:
         require_file(job.path, "`pb`")
         return {"model": sha256_of_file(job.path)}
     if not os.path.isdir(job.path):
         raise MissingPath("`saved_model` %s is not a folder" % printable(job.path), hint="give the folder that holds saved_model.pb")
-    names = [name for name in ("saved_model.pb", "saved_model.pbtxt") if os.path.isfile(os.path.join(job.path, name))]
-    if not names:
+    model = _saved_model_file(job.path)
+    if not model:
         raise MissingPath("`saved_model` %s holds no saved_model.pb" % printable(job.path), hint="a frozen graph goes to `pb`")
-    source = {"model": sha256_of_file(os.path.join(job.path, names[0]))}
+    source = {"model": sha256_of_file(model)}
     variables = os.path.join(job.path, "variables")
     for name in sorted(os.listdir(variables)) if os.path.isdir(variables) else []:
         if os.path.isfile(os.path.join(variables, name)):

@@ -75,7 +75,7 @@ class Planner:
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
-        self._by_name = Pairing(None, self._has_output)
+        self._by_name = Pairing(None, self._has_output, why_not=self._why_not)
         self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place)) if graph is not None else None
         self.refresh(golden)
 
@@ -86,7 +86,7 @@ class Planner:
         self.golden, self._revision = golden, golden.revision
         if self.two_dumps != (golden.kind == "npu" and not self._by_model):
             self.two_dumps = not self.two_dumps
-            self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
+            self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None, why_not=self._why_not)
         if self._model is not None and self.graph is not None:
             self._model.take(self._known.of(self.graph, golden, self.place))
 
@@ -130,6 +130,9 @@ class Planner:
 
     def _has_input(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "input", self.place) is not None
+
+    def _why_not(self, op: str, index: int) -> str:
+        return self.golden.why_not(op, index)
 
     def has_iterations(self, dumped: DumpedOp, count: int) -> bool:
         """Tell whether the golden data of an op's outputs have as many runs as its dumps: each is then compared with its own."""

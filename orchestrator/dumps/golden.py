@@ -5,25 +5,29 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..errors import FormatError, NotThere, UsageError
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
+    GoldenName,
     is_hash_name,
     nearest_names,
+    parked_op,
     parse_dump_name,
     parse_golden_name,
     read_mapping,
+    sanitise_device,
     sanitise_golden,
 )
 from ..records import quickly_made
 from ..tensors.tensor import Tensor
-from ..wording import plural
+from ..wording import listed, plural
 from .container import DumpFile
 from .golden_dumps import GoldenDumps, Like
+from .golden_remarks import MANIFEST_FILE, original_name
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place
@@ -52,6 +56,8 @@ class GoldenEntry:
         ``npy``, ``container`` (pb, quant) or ``npu`` (a device's dump).
     io
         ``output`` or ``input``.
+    original
+        The model's own name of the op, where other ops share its sanitised name and the manifest tells it; empty elsewhere.
     """
 
     path: str
@@ -62,6 +68,7 @@ class GoldenEntry:
     kind: str
     io: str = "output"
     rank: int = 0
+    original: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class GoldenSet:
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
         self.dumps = GoldenDumps()
         self._known: Dict[str, str] = {}
+        self._parked: Dict[str, List[GoldenEntry]] = {}
         self._kinds: Counter[str] = Counter()
         self.revision = 0
         self.notes.extend(self.tree.notes + self.tree.left_notes)
@@ -141,7 +149,8 @@ class GoldenSet:
             for dump in combo.files:
                 self._add_dump(dump)
         if self._files:
-            self.notes.append("golden: %d tensors of %d ops" % (len(self._files), len({key for key, _ in self._files})))
+            tensors = self._tensors()
+            self.notes.append("golden: %d tensors of %d ops" % (len(tensors), len({op for op, _ in tensors})))
 
     @property
     def kind(self) -> str:
@@ -158,10 +167,14 @@ class GoldenSet:
 
     def __len__(self) -> int:
         """Return the number of golden tensors, a device's dump file counted as one."""
-        return len(self._files) + len(self.dumps)
+        return len(self._tensors()) + len(self.dumps)
+
+    def _tensors(self) -> Set[Tuple[str, int]]:
+        """Return op and number of each output that has a golden file, ops that share a sanitised name apart where that can be told."""
+        return {(entry.original or key, index) for (key, index), entries in self._files.items() for entry in entries}
 
     def add(self, path: str) -> bool:
-        """Add one file that has appeared; for a mapping.csv, the files that wait for it.
+        """Add one file that has appeared; for a mapping.csv or a manifest.json, the files that wait for it.
 
         Returns
         -------
@@ -172,6 +185,8 @@ class GoldenSet:
         rel = os.path.relpath(path, self.folder)
         if name == MAPPING_FILE:
             return self._add_mapping(path, rel)
+        if name == MANIFEST_FILE:
+            return self._add_manifest(os.path.dirname(path))
         if is_hash_name(name):
             mapping = os.path.join(os.path.dirname(path), MAPPING_FILE)
             if rel not in self.unresolved and path not in self._known:
@@ -182,7 +197,7 @@ class GoldenSet:
     def put(self, entry: GoldenEntry) -> None:
         """Add a tensor, whatever the name of its file."""
         self._know(entry.path, entry.kind)
-        self._files.setdefault((sanitise_golden(entry.op_name), entry.index), []).append(entry)
+        self._files.setdefault((sanitise_golden(entry.original or entry.op_name), entry.index), []).append(entry)
 
     def discard(self, path: str) -> bool:
         """Forget a file that is no longer there; tell whether it was known."""
@@ -192,11 +207,16 @@ class GoldenSet:
         self._kinds[kind] -= 1
         self.revision += 1
         self.dumps.discard(path)
+        for entries in self._parked.values():
+            entries[:] = [entry for entry in entries if entry.path != path]
+        self._forget(path)
+        return True
+
+    def _forget(self, path: str) -> None:
         for key, entries in list(self._files.items()):
             entries[:] = [entry for entry in entries if entry.path != path]
             if not entries:
                 del self._files[key]
-        return True
 
     def find(
         self,
@@ -209,8 +229,8 @@ class GoldenSet:
     ) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
-        Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
-        latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
+        Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred, and of those whose own
+        names a manifest tells no other is taken. Of several runs the latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
 
         Raises
@@ -224,11 +244,11 @@ class GoldenSet:
             raise UsageError("expected an op's name and the number of its output, got %r and %r" % (op_name, index)) from None
         if io == "output":
             entries = self._files.get((key, number), [])
-            if len(entries) == 1:
+            if len(entries) == 1 and not entries[0].original:
                 return entries[0]
-            exact = [entry for entry in entries if entry.op_name == op_name]
-            if exact or entries:
-                runs = {entry.timestamp_us: entry for entry in sorted(exact or entries, key=lambda entry: (entry.rank, entry.rel))}
+            exact = _of_op(entries, op_name)
+            if exact:
+                runs = {entry.timestamp_us: entry for entry in sorted(exact, key=lambda entry: (entry.rank, entry.rel))}
                 stamps = sorted(runs)
                 return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
         dump = self.dumps.find(op_name, place, like)
@@ -238,8 +258,21 @@ class GoldenSet:
 
     def runs(self, op_name: str, index: int) -> int:
         """Return how many runs of an op's output there are, by the timestamps of its golden files."""
-        entries = self._files.get((sanitise_golden(op_name), index), [])
-        return len({entry.timestamp_us for entry in [entry for entry in entries if entry.op_name == op_name] or entries})
+        return len({entry.timestamp_us for entry in _of_op(self._files.get((sanitise_golden(op_name), index), []), op_name)})
+
+    def why_not(self, op_name: str, index: int) -> str:
+        """Return why golden files are there that may be of an op's output and :meth:`find` takes none of them; empty where none are."""
+        key = sanitise_golden(op_name)
+        told = {entry.op_name: entry.original for entry in self._files.get((key, index), []) if entry.original}
+        if list(told.values()).count(op_name) > 1:
+            return "%d ops of the original model are called %s: which golden file is which op's cannot be told" % (len(told), op_name)
+        if told:
+            text = "the golden files are of %s, which are written alike: " % listed(sorted(told.values()), 5)
+            return text + ("give the model's json (-f), which tells the op's own name" if sanitise_device(op_name) == op_name else "none is it")
+        parked = [entry for entries in self._parked.values() for entry in entries]
+        if any((parked_op(entry.op_name), entry.index) == (key, index) for entry in parked):
+            return "its golden file is parked, for several ops share this name (mapping.csv): keep manifest.json beside it, which tells whose it is"
+        return ""
 
     @property
     def collisions(self) -> List[Collision]:
@@ -248,7 +281,8 @@ class GoldenSet:
         for (key, index), entries in sorted(self._files.items()):
             by_name: Dict[str, str] = {}
             for entry in entries:
-                by_name[entry.op_name] = entry.rel
+                if not entry.original:
+                    by_name[entry.op_name] = entry.rel
             if len(by_name) > 1:
                 names = tuple(sorted(by_name))
                 found.append(Collision(key, index, names, tuple(by_name[name] for name in names)))
@@ -314,8 +348,25 @@ class GoldenSet:
         name = file.name
         kind = "npy" if name.suffix == "npy" else "container"
         rank = _SUFFIX_RANK[name.suffix]
-        self.put(GoldenEntry(file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", rank))
+        entry = GoldenEntry(file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", rank)
+        if file.hash_name is not None and parked_op(name.op_name) is not None:
+            original = original_name(file.path)
+            if original is None:
+                self._parked.setdefault(os.path.dirname(file.path), []).append(entry)
+            else:
+                entry = replace(entry, original=original)
+        self.put(entry)
         return True
+
+    def _add_manifest(self, folder: str) -> bool:
+        """Give the parked files of a folder their ops' own names."""
+        waiting = self._parked.pop(folder, [])
+        for entry in waiting:
+            self._forget(entry.path)
+            self._kinds[self._known.pop(entry.path)] -= 1
+            name = GoldenName(entry.op_name, entry.index, entry.timestamp_us, entry.path.rpartition(".")[2])
+            self._add_file(GoldenFile(entry.path, entry.rel, name, os.path.basename(entry.path)))
+        return len(self._parked.get(folder, ())) < len(waiting)
 
     def _know(self, path: str, kind: str) -> None:
         self._known[path] = kind
@@ -328,6 +379,16 @@ class GoldenSet:
         self._know(dump.path, "npu")
         self.dumps.add(dump)
         return True
+
+
+def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
+    """Return those of the golden files of one sanitised name that are of an op, called by its own name or as the device writes it."""
+    if not any(entry.original for entry in entries):
+        return [entry for entry in entries if entry.op_name == op_name] or entries
+    exact = [entry for entry in entries if (entry.original or entry.op_name) == op_name]
+    found = exact or [entry for entry in entries if sanitise_device(entry.original or entry.op_name) == op_name]
+    # Caffe allows several layers of one name: which of them is meant cannot be told.
+    return found if len({entry.op_name for entry in found}) == 1 else []
 
 
 def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:

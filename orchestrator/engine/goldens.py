@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, Optional, Set
 
 from ..dumps.complete import NO_LAW, probe
 from ..dumps.golden import GoldenSet
+from ..dumps.golden_remarks import MANIFEST_FILE
 from ..dumps.header import COMPLETE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
@@ -160,7 +161,7 @@ class Goldens:
         """
         path = self._named(path)
         name = os.path.basename(path)
-        if name == MAPPING_FILE:
+        if name in (MAPPING_FILE, MANIFEST_FILE):
             return self._look_at_mapping(path)
         if not self._is_golden(name):
             if meant_golden_name(name) is not None:
@@ -232,7 +233,7 @@ class Goldens:
 
     def _add(self, path: str) -> None:
         self.every.add(path)
-        for golden in self._of_step.values() if os.path.basename(path) == MAPPING_FILE else ():
+        for golden in self._of_step.values() if os.path.basename(path) in (MAPPING_FILE, MANIFEST_FILE) else ():
             golden.add(path)
         self._share(path)
         self.revision += 1

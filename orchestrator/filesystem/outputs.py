@@ -67,7 +67,7 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
     OSError
         A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not take its place.
     """
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+    if not new and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(errno.EINVAL, "it is no regular file", path)
     aside = aside_name(os.path.dirname(path))
     try:

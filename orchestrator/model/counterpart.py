@@ -21,6 +21,7 @@ from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
+WhyNot = Callable[[str, int], str]
 Shape = Tuple[int, ...]
 
 _SOURCE_TYPES = FIXED_TYPES | INPUT_TYPES
@@ -34,12 +35,15 @@ class Counterparts:
     ----------
     has_golden
         Tells whether a golden file exists for (original op's raw name, output index).
+    why_not
+        Tells why golden files that may be an output's are not taken; empty where there are none.
     """
 
-    def __init__(self, graph: ModelGraph, groups: Groups, has_golden: HasGolden) -> None:
+    def __init__(self, graph: ModelGraph, groups: Groups, has_golden: HasGolden, why_not: WhyNot = lambda name, index: "") -> None:
         self._graph = graph
         self._groups = groups
         self._has_golden = has_golden
+        self._why_not = why_not
         self._stretch = quantised_stretch(graph)
         self._known: Dict[Tuple[int, int], Counterpart] = {}
 
@@ -193,6 +197,8 @@ class Counterparts:
         if self._has_golden(name, index):
             return Counterpart(PAIR, note, name, index, desc.origin_format, desc.origin_shape)
         reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
+        why = self._why_not(name, index)
+        reason += ": " + why if why else ""
         return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
 
 
@@ -223,7 +229,7 @@ class KnownCounterparts:
         at = place if golden.dumps.several_places else None
         revision, found = self._known.get((graph, golden, at), (-1, None))
         if found is None:
-            found = Counterparts(graph, groups_of(graph), lambda op, index: golden.find(op, index, "output", at) is not None)
+            found = Counterparts(graph, groups_of(graph), lambda op, index: golden.find(op, index, "output", at) is not None, golden.why_not)
         elif revision != golden.revision:
             # Some have come, or gone, since.
             found.forget()

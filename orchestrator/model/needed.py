@@ -23,5 +23,7 @@ def needed_goldens(graph: ModelGraph, available: Iterable[Key]) -> Set[Key]:
         dumped = DumpedOp(op.name, op.type, 0, len(op.inputs), len(op.output_descs))
         for plan in pairing.rows_for(dumped):
             if plan.status == PAIR and plan.golden_op is not None:
-                found.update(table.get((sanitise_golden(plan.golden_op), plan.golden_index or 0), ()))
+                index = plan.golden_index or 0
+                alike = table.get((sanitise_golden(plan.golden_op), index), [])
+                found.update([(plan.golden_op, index)] if (plan.golden_op, index) in alike else alike)
     return found

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 
 from ..naming import sanitise_device, whole_name
 from ..records import changed
-from .counterpart import Counterparts, HasGolden, read_as
+from .counterpart import Counterparts, HasGolden, WhyNot, read_as
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
@@ -32,6 +32,8 @@ class Pairing:
         The same for inputs, where the golden side is a device dump; without a model only.
     counterparts
         What is known of the model's tensors already; None: nothing is.
+    why_not
+        Tells why golden files that may be an output's are not taken, without a model; empty where there are none.
     """
 
     def __init__(
@@ -40,10 +42,12 @@ class Pairing:
         has_golden: HasGolden,
         has_golden_input: Optional[HasGolden] = None,
         counterparts: Optional[Counterparts] = None,
+        why_not: WhyNot = lambda name, index: "",
     ) -> None:
         self.graph = graph
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
+        self._why_not = why_not
         self._groups = groups_of(graph) if graph is not None else None
         self._counterparts = counterparts
         if counterparts is None and graph is not None and self._groups is not None:
@@ -332,7 +336,9 @@ class Pairing:
             return Counterpart(NOT_COMPARED, "where an input comes from is not known without the model's json")
         if has(name, index):
             return Counterpart(PAIR, "", name, index, golden_kind=kind)
-        return Counterpart(NOT_COMPARED, "no golden data for %s:%s:%d" % (name, kind, index), name, index, golden_kind=kind)
+        why = self._why_not(name, index) if kind == OUTPUT else ""
+        reason = "no golden data for %s:%s:%d" % (name, kind, index) + (": " + why if why else "")
+        return Counterpart(NOT_COMPARED, reason, name, index, golden_kind=kind)
 
 
 def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart], silent: Optional[str] = None) -> List[RowPlan]:

@@ -5,6 +5,7 @@ Source of the field numbers: onnx.proto (TensorProto, SparseTensorProto, ValueIn
 
 from __future__ import annotations
 
+import re
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import FormatError
@@ -13,6 +14,8 @@ from .onnx_types import TYPES
 from .wirefile import Span, WireFile, signed
 
 Dim = Union[int, str, None]
+# What exporters call dims that they do not know (paddle2onnx, tf2onnx): two of them need not have one size.
+_ANONYMOUS = re.compile(r"\s*(?:\?*|unk__[0-9]+)\s*\Z")
 _EXTERNAL = 1
 _KINDS = {1: "tensor", 4: "sequence", 5: "map", 8: "sparse tensor", 9: "optional"}
 
@@ -145,5 +148,6 @@ def _dim(file: WireFile, start: int, end: int) -> Dim:
             # Exporters write -1 for a dim that they do not know.
             return None if signed(first) < 0 else first
         if number == 2 and wire == BYTES:
-            return file.text(first, last) or None
+            name = file.text(first, last)
+            return None if _ANONYMOUS.match(name) else name
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from ..adapters.manifest import read_manifest, sha256_of_file
 from ..errors import GoldwatchError
@@ -22,31 +22,35 @@ def model_near(model: str, golden: str) -> Optional[str]:
     model
         The om json.
     golden
-        The golden folder. Where its manifest tells the hash of the model that made it, only that model counts: beside the om json, in
-        GOLDEN, beside it, or in the current folder. Else the only one beside the om json.
+        The golden folder. Where its manifest tells the hash of the model that made it, only that model counts: where it lay then, beside
+        the om json, in GOLDEN, beside it, or in the current folder. Else the only one beside the om json.
     """
     here = os.path.dirname(model)
-    wanted = _told(golden)
+    wanted, first = _told(golden)
     if wanted is None:
         beside = _models(here)
         return beside[0] if len(beside) == 1 else None
-    for folder in dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), "")):
-        for path in _models(folder)[:_MOST_FILES]:
-            try:
-                if os.path.getsize(path) <= _MOST_BYTES and sha256_of_file(path) == wanted:
-                    return path
-            except (OSError, GoldwatchError):
-                continue
+    folders = dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), ""))
+    for path in [*first, *(path for folder in folders for path in _models(folder)[:_MOST_FILES])]:
+        try:
+            if os.path.getsize(path) <= _MOST_BYTES and sha256_of_file(path) == wanted:
+                return path
+        except (OSError, GoldwatchError):
+            continue
     return None
 
 
-def _told(golden: str) -> Optional[str]:
+def _told(golden: str) -> Tuple[Optional[str], List[str]]:
+    """Return the hash of the model that made golden data, and where it lay then, as far as their manifest tells it."""
     try:
-        source = (read_manifest(golden) or {}).get("source", {})
+        manifest = read_manifest(golden) or {}
+        source = manifest.get("source", {})
         found = source.get("prototxt") or source.get("model")
+        path = manifest.get("original", {}).get("model", {}).get("path")
     except (GoldwatchError, OSError, AttributeError):
-        return None
-    return found if isinstance(found, str) else None
+        return None, []
+    usable = isinstance(path, str) and path.endswith(_ENDINGS)
+    return (found if isinstance(found, str) else None), ([path] if usable else [])
 
 
 def _models(folder: str) -> List[str]:

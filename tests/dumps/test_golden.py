@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Callable
 
@@ -9,7 +10,7 @@ import pytest
 from goldwatch.dumps import GoldenSet, TensorData, write_dump
 from goldwatch.dumps.place import Place
 from goldwatch.errors import FormatError, MissingPath, NotComparable
-from goldwatch.naming import mapping_line
+from goldwatch.naming import mapping_line, sanitise_golden
 
 Touch = Callable[[str], str]
 T0, T1 = "1600000000000000", "1600000000000001"
@@ -199,3 +200,58 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
             assert combo.place.device == "1" or golden.discard(dump.path)
     assert not golden.dumps.several_places and values("5", "77") == [1, 9]
     assert golden.find("a", 0) is not None
+
+
+def parked(folder: Any, originals: Any) -> None:
+    """Golden files of one value each of ops that share a sanitised name, as `golden … dump` parks them; the n-th holds n."""
+    lines, tensors = "", []
+    for number, name in enumerate(originals, 1):
+        save(folder / ("%d.npy" % number), np.float32([number]))
+        listed = "%s-parked-%d.0.%d" % (sanitise_golden(name), number, 1600000000000000 + number)
+        lines += mapping_line("%d.npy" % number, listed + ".npy")
+        tensors.append({"file": "%d.npy" % number, "original_name": name, "output_index": 0})
+    (folder / "mapping.csv").write_text(lines)
+    (folder / "manifest.json").write_text(json.dumps({"tensors": tensors}))
+
+
+def value(golden: GoldenSet, name: str) -> Any:
+    entry = golden.find(name, 0)
+    return None if entry is None else golden.tensor(entry).array().tolist()[0]
+
+
+def test_names_that_clash_pair_by_the_manifest(tmp_path: Any) -> None:
+    names = ["blk/a_b", "blk_a/b", "blk.a.b"]
+    parked(tmp_path, names)
+    golden = GoldenSet.open(str(tmp_path))
+    assert [value(golden, name) for name in names] == [1, 2, 3]
+    assert golden.collisions == [] and len(golden) == 3 and "golden: 3 tensors of 3 ops" in golden.notes
+    # What the device writes of each of them is the same name, and a fourth op is none of them.
+    assert value(golden, "blk_a_b") is None and "blk.a.b, blk/a_b, blk_a/b" in golden.why_not("blk_a_b", 0)
+    assert value(golden, "blk/a.b") is None and "none is it" in golden.why_not("blk/a.b", 0)
+    assert golden.runs("blk/a_b", 0) == 1 and golden.why_not("other", 0) == ""
+
+
+def test_names_that_ascii_lacks_pair_by_what_the_device_writes(tmp_path: Any) -> None:
+    parked(tmp_path, ["\u5377\u79ef/1", "\u6c60\u5316/1"])
+    golden = GoldenSet.open(str(tmp_path))
+    for number, name in enumerate(["\u5377\u79ef", "\u6c60\u5316"], 1):
+        assert value(golden, name + "/1") == value(golden, name + "_1") == number
+
+
+def test_layers_of_one_name_are_never_taken_for_one_another(tmp_path: Any) -> None:
+    parked(tmp_path, ["dup", "dup"])
+    golden = GoldenSet.open(str(tmp_path))
+    assert value(golden, "dup") is None and "2 ops of the original model are called dup" in golden.why_not("dup", 0)
+
+
+def test_parked_files_wait_for_their_manifest(tmp_path: Any) -> None:
+    parked(tmp_path, ["a/b", "a.b"])
+    text = (tmp_path / "manifest.json").read_text()
+    (tmp_path / "manifest.json").unlink()
+    golden = GoldenSet.open(str(tmp_path))
+    assert value(golden, "a/b") is None and "parked" in golden.why_not("a/b", 0) and "manifest.json" in golden.why_not("a/b", 0)
+    (tmp_path / "manifest.json").write_text(text)
+    before = golden.revision
+    assert golden.add(str(tmp_path / "manifest.json")) and golden.revision > before
+    assert (value(golden, "a/b"), value(golden, "a.b"), golden.why_not("a.c", 0)) == (1, 2, "")
+    assert not golden.add(str(tmp_path / "manifest.json")) and golden.discard(str(tmp_path / "1.npy")) and value(golden, "a/b") is None

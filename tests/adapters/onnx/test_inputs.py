@@ -50,7 +50,6 @@ def put(tmp_path):
         "fortran.npy",
         "double.npy",
         "both.npz",
-        "one.npz",
         "raw.pb",
         "list.pb",
         "half.pb",
@@ -73,14 +72,63 @@ def test_integers_of_tensorprotos(tmp_path, golden):
         assert found["r"].tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
+def cached(tmp_path):
+    """A model whose inputs have dots in their names, as exporters call a language model's cache, and a folder with a file for each."""
+    names = ["ids", "past.0.key", "past.0.value"]
+    nodes = [node("Add", names[:2], ["s"], name="s"), node("Mul", ["s", names[2]], ["y"], name="t")]
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(names, 2):
+        np.save(str(tmp_path / "in" / (name + ".npy")), np.full((2, 3), number, np.float32))
+    return build.save(tmp_path / "m.onnx", build.model(nodes, [build.value(name, (2, 3)) for name in names], [build.value("y", None)]))
+
+
+@pytest.mark.parametrize("more", [(), ("--random", "1")])
+def test_a_folder_holds_a_file_for_each_input_by_its_own_name(tmp_path, golden, more):
+    found = golden(cached(tmp_path), "--inputs", "in", *more)
+    assert found["t"].tolist() == [[20.0] * 3] * 2  # (2 + 3) · 4
+
+
+def test_a_file_that_is_no_input_s_is_named_and_never_replaced_silently(tmp_path, run):
+    path = cached(tmp_path)
+    (tmp_path / "in" / "past.0.key.npy").rename(tmp_path / "in" / "past.0.kye.npy")
+    done = run(path, "--inputs", "in")
+    assert done.returncode == 2 and "no file for the model's input past.0.key [2, 3] (past.0.key.npy or past_0_key.npy)" in done.stderr
+    assert "past.0.kye.npy is no input's file" in done.stderr
+    done = run(path, "--inputs", "in", "--random", "1")
+    assert done.returncode == 0 and "warning: in: past.0.kye.npy is no input's file" in done.stderr
+    assert "input past.0.key is filled with random numbers" in done.stderr
+
+
+def test_an_npz_without_the_input_s_key_is_refused(tmp_path, run):
+    put(tmp_path)
+    done = run(relu(tmp_path), "--input", "x=one.npz", "--shape", "x=2,3")
+    assert done.returncode == 4 and "one.npz: no key x; it has something" in done.stderr
+
+
+@pytest.mark.parametrize("dim", ["?", "", "unk__7", "???"])
+def test_dims_without_a_name_are_no_one_size(tmp_path, golden, dim):
+    """As paddle2onnx and tf2onnx call dims that they do not know."""
+    nodes = [node("Transpose", ["x"], ["t"], name="t"), node("MatMul", ["x", "t"], ["y"], name="m")]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (dim, dim))], [build.value("y", (dim, dim))]))
+    found = golden(path, "--random", "1", "--shape", "x=2,5")
+    assert (found["x"].shape, found["t"].shape, found["m"].shape) == ((2, 5), (5, 2), (2, 2))
+
+
+def test_dims_of_one_name_are_one_size_still(tmp_path, run):
+    nodes = [node("Add", ["x", "z"], ["y"], name="a")]
+    inputs = [build.value("x", ("batch", 3)), build.value("z", ("batch", 3))]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y", None)]))
+    assert run(path, "--random", "1", "--shape", "x=2,3").returncode == 0
+
+
 def test_a_folder_holds_a_file_for_each_input_by_its_sanitised_name(tmp_path, golden):
     nodes = [node("Add", ["in.put:0", "1"], ["s"], name="s"), node("Add", ["s", "in_put_0"], ["y"], name="t")]
     inputs = [build.value(name) for name in ("in.put:0", "1", "in_put_0")]
     path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y")]))
     first = golden(path, "--random", "1", out="first")
     names = {entry["name"]: entry["npy"] for entry in first.manifest["inputs"]}
-    # A name of digits only would be a hash name; of two that look alike the later one gets a mark.
-    assert names == {"in.put:0": "inputs/in_put_0.npy", "1": "inputs/1_.npy", "in_put_0": "inputs/in_put_0_.npy"}
+    # A name of digits only would be a hash name; of two that look alike the one that is another's own name gets a mark.
+    assert names == {"in.put:0": "inputs/in_put_0_.npy", "1": "inputs/1_.npy", "in_put_0": "inputs/in_put_0.npy"}
     again = golden(path, "--inputs", str(tmp_path / "first" / "inputs"), out="again")
     assert np.array_equal(first["t"], again["t"])
     for name in names.values():
