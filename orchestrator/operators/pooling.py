@@ -148,7 +148,10 @@ def _counts(
     ceil: bool,
     clip: bool,
 ) -> Tuple[int, ...]:
-    """Return how many windows there are; ``ceil``: the last may be a part, ``clip``: unless it begins behind the input and the pad before."""
+    """Return how many windows there are.
+
+    ``ceil``: the last may be a part; ``clip``: unless it begins behind the input and the pad before.
+    """
     counts = []
     for size, reach, stride, dilation, before, behind in zip(sizes, kernel, strides, dilations, begin, end):
         room = size + before + behind - ((reach - 1) * dilation + 1)
@@ -185,7 +188,10 @@ def _everything(x: Value) -> _Windows:
 
 
 def _onnx_windows(node: Node, x: Value) -> _Windows:
-    """ONNX's attributes; with ceil_mode a window that would begin in the pads behind is left out (opset 19 says so, runtimes before do it)."""
+    """ONNX's attributes; with ceil_mode a window that would begin in the pads behind is left out.
+
+    Opset 19 says so; runtimes do it before.
+    """
     kernel = integers(node, "kernel_shape")
     axes = len(kernel)
     strides, dilations = integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes)

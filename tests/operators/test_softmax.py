@@ -5,7 +5,7 @@ from __future__ import annotations
 import caffe_formulas
 import numpy as np
 import pytest
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
