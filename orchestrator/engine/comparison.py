@@ -272,7 +272,7 @@ class Run:
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
-            told = (tuple(self.notes), tuple(self.left_out))
+            told = (tuple(dict.fromkeys([*self.notes, *recomputation.notes])), tuple(self.left_out))
             keep_judgement(self.store, {**forgiving, **lacking}, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)

@@ -13,7 +13,7 @@ from ..dumps.tree import Combo, DumpTree
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
-from ..recomputing.nearby import model_near
+from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.recomputed import ComputedPair, Recomputed
 from ..recomputing.recomputer import Recomputer
@@ -150,17 +150,18 @@ class Recomputation:
         combo = self._combo(place)
         if graph is None or combo is None:
             return None
-        original = self._original(graph.path or "")
-        if original is None:
+        found = self._original(graph.path or "")
+        if found is None:
             return None
+        original, weights = found
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            return Recomputer(combo, graph, original, shapes, partial(_golden, golden))
+            return Recomputer(combo, graph, original, shapes, partial(_golden, golden), weights)
         except NotComputable as error:
-            self.notes.append("operators are not computed again: %s" % error)
+            self.notes.append("operators are not computed again by their original model: %s" % error)
         except GoldwatchError as error:
-            self.notes.append("operators are not computed again: %s" % error.message)
+            self.notes.append("operators are not computed again by their original model: %s" % error.message)
         return None
 
     def _combo(self, place: Place) -> Optional[Combo]:
@@ -172,19 +173,25 @@ class Recomputation:
                 self._combos = {}
         return self._combos.get(place)
 
-    def _original(self, model: str) -> Optional[Original]:
-        path = self._given or (model_near(model, self._engine.options.golden) if model else None)
-        if path is None:
+    def _original(self, model: str) -> Optional[Tuple[Original, Optional[str]]]:
+        """Return the original of a model of the device, and the path of its weights where those lie apart."""
+        near = NearModel(self._given)
+        if self._given is None and model:
+            near = near_model(model, self._engine.options.golden)
+        if near.note:
+            self.notes.append("operators are not computed again by their original model: " + near.note)
+        if near.path is None:
             return None
-        if path not in self._originals:
+        if near.path not in self._originals:
             try:
-                self._originals[path] = Original(path)
+                self._originals[near.path] = Original(near.path)
             except GoldwatchError as error:
                 if self._given is not None:
                     raise
-                self.notes.append("operators are not computed again: %s" % error.message)
-                self._originals[path] = None
-        return self._originals[path]
+                self.notes.append("operators are not computed again by their original model: " + error.message)
+                self._originals[near.path] = None
+        found = self._originals[near.path]
+        return None if found is None else (found, near.weights)
 
 
 def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:

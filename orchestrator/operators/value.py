@@ -10,7 +10,8 @@ import numpy as np
 Array = Any
 
 FLOAT32_ROUNDING = 2.0**-24
-"""Unit roundoff of float32: the largest relative error of one rounding."""
+FLOAT16_ROUNDING = 2.0**-11
+"""Unit roundoffs: the largest relative error of one rounding."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,16 @@ class Value:
     def with_step(self, roundoff: float) -> Value:
         """Return it rounded once more, to a type with this unit roundoff: the error grows, the values stay.
 
-        The error of one rounding is uniform over half a step to either side: its standard deviation is the roundoff times the value over the square root of 3.
+        The error of one rounding is uniform over half a step to either side: its standard deviation is
+        the roundoff times the value over the square root of 3. Below float16's normal range its steps
+        shrink no further.
         """
         if not roundoff or not self.is_float:
             return self
-        return Value(self.array, joined(self.error, np.abs(self.array) * (roundoff / np.sqrt(3.0))))
+        size = np.abs(self.array)
+        if roundoff == FLOAT16_ROUNDING:
+            size = np.maximum(size, 2.0**-14)
+        return Value(self.array, joined(self.error, size * (roundoff / np.sqrt(3.0))))
 
 
 def joined(*errors: Optional[Array]) -> Optional[Array]:

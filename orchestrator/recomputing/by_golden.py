@@ -14,6 +14,8 @@ import numpy as np
 from ..comparing.decisions import broadcast_size
 from ..comparing.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
+from ..operators.value import joined
+from ..tensors.rounding import rounding_of
 from .measured import OwnError, own_error
 from .recomputed import MOVE, SUM, VECTOR
 
@@ -112,7 +114,7 @@ def recomputed(
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes)
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes, output.dtype)
     if formula is None or output.target.dtype.kind not in "fb":
         return None
     try:
@@ -121,7 +123,7 @@ def recomputed(
             tight = own_error(output.target, _shaped(made, output.target.shape), output.dtype)
             name = op_type.lower()
             kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if name in _SUMS else VECTOR
-            if loose is None or kind == MOVE or tight.ratio <= 1.0:
+            if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
             return ByGolden(kind, tight, own_error(output.target, _shaped(formula(targets, loose), output.target.shape), output.dtype))
     except (CannotCompute, ValueError, MemoryError):
@@ -131,7 +133,7 @@ def recomputed(
 def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, attributes: Mapping[str, Any]) -> Optional[Array]:
     """Return what :func:`recomputed` computes, in the output's shape; None as there."""
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes)
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes, output.dtype)
     try:
         with np.errstate(all="ignore"):
             return None if formula is None else _shaped(formula(targets, Arithmetic()), output.target.shape).array
@@ -174,10 +176,12 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
             yield found[0], found[1]
 
 
-def _confirmed(op_type: str, goldens: Sequence[Value], golden: Array, attributes: Mapping[str, Any]) -> Optional[Formula]:
+def _confirmed(
+    op_type: str, goldens: Sequence[Value], golden: Array, attributes: Mapping[str, Any], dtype: str
+) -> Optional[Formula]:
     """Return the formula by which the golden output follows best from the golden inputs; None where none fits."""
     best, chosen = FITS, None
-    formulas = list(_by_attributes(op_type, attributes)) + list(_formulas(op_type, goldens, golden))
+    formulas = list(_by_attributes(op_type, attributes)) + list(_formulas(op_type, goldens, golden, dtype))
     for formula in formulas:
         off = _distance(formula, goldens, golden)
         if off is not None and off <= best:
@@ -219,7 +223,7 @@ def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
 
 
 def _node(
-    kind: str, attributes: Mapping[str, Any], dialect: str = ONNX, first: bool = False, extra: Sequence[Array] = ()
+    kind: str, attributes: Mapping[str, Any], dialect: str = ONNX, first: bool = False, extra: Sequence[Any] = ()
 ) -> Formula:
     node = Node(dialect, kind, dict(attributes), "", _VERSION if dialect == ONNX else 0)
 
@@ -229,8 +233,14 @@ def _node(
     return formula
 
 
-def _formulas(op_type: str, inputs: Sequence[Value], output: Array) -> Iterator[Formula]:
-    """Yield what an operator may compute: of reductions and softmax one for each axis that it may run along."""
+def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str = "float64") -> Iterator[Formula]:
+    """Yield what an operator may compute: of reductions and softmax one for each axis that it may run along.
+
+    Parameters
+    ----------
+    dtype
+        Of the device's output: its constants are rounded to it.
+    """
     name, x, count = op_type.lower(), inputs[0].array, output.size
     if len(inputs) == 1:
         for kind, attributes in _ONE.get(name, ()):
@@ -240,9 +250,9 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array) -> Iterator[
     if name in _TWO and len(inputs) == 2 and broadcast_size([one.array for one in inputs]) == count:
         yield _node(_TWO[name], {})
     if name in _FITTED:
-        yield from _fitted(name, inputs, output)
+        yield from _fitted(name, inputs, output, rounding_of(dtype).half_unit)
     if name in _NORMALISING:
-        yield from _normalisations(name, x, output)
+        yield from _normalisations(name, x, output, rounding_of(dtype).half_unit)
     # A second input, where there is one, tells axes or a shape.
     if name in _SOFTMAX:
         for axis in range(x.ndim - 1, -1, -1):
@@ -291,7 +301,7 @@ def _permutation(order: Sequence[int]) -> Formula:
     return formula
 
 
-def _fitted(name: str, inputs: Sequence[Value], output: Array) -> Iterator[Formula]:
+def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> Iterator[Formula]:
     """Yield operators with a constant that is in no dump: a factor, a summand, an exponent, bounds, one for all or one for each channel."""
     if len(inputs) != 1 or inputs[0].array.dtype.kind != "f" or inputs[0].array.size != output.size:
         return
@@ -303,10 +313,15 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array) -> Iterator[Formu
         yield _node("Clip", {}, extra=[np.float64(y.min()), np.float64(y.max())])
     elif name in ("mul", "muls", "realdiv", "div", "axpy"):
         for axis in _channels(x):
-            yield _node("Mul", {}, extra=[_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300)])
+            yield _node("Mul", {}, extra=[_constant(_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300), unit)])
     else:
         for axis in _channels(x):
-            yield _node("Add", {}, extra=[_over(axis, y - x) / _over(axis, np.ones_like(x))])
+            yield _node("Add", {}, extra=[_constant(_over(axis, y - x) / _over(axis, np.ones_like(x)), unit)])
+
+
+def _constant(values: Array, unit: float) -> Value:
+    """Return a constant that a device holds rounded to its type."""
+    return Value(values, np.abs(values) * (unit / np.sqrt(3.0)))
 
 
 def _channels(x: Array) -> List[Optional[int]]:
@@ -320,7 +335,7 @@ def _over(axis: Optional[int], values: Array) -> Array:
     return values.sum(axis=rest, keepdims=True)
 
 
-def _normalisations(name: str, x: Array, output: Array) -> Iterator[Formula]:
+def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator[Formula]:
     """Yield normalisations along the last axis, their scale and shift learnt from golden data, as weights are in no dump."""
     if x.size != output.size or not x.ndim or x.shape[-1] < 2 or x.size < _LEAST_ROWS * x.shape[-1]:
         return
@@ -337,8 +352,8 @@ def _normalisations(name: str, x: Array, output: Array) -> Iterator[Formula]:
             inputs: Sequence[Value], arithmetic: Arithmetic, epsilon: float = epsilon, scale: Array = scale, shift: Array = shift
         ) -> Value:
             found = _normalised(inputs[0], centred, epsilon, arithmetic)
-            error = None if found.error is None else np.abs(scale) * found.error
-            return Value(found.array * scale + shift, error)
+            rounded = np.hypot(found.array * scale, shift) * (unit / np.sqrt(3.0))
+            return Value(found.array * scale + shift, joined(None if found.error is None else np.abs(scale) * found.error, rounded))
 
         yield formula
 

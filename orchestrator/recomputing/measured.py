@@ -56,6 +56,11 @@ class OwnError(NamedTuple):
     explained: float
     count: int
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether a coarser arithmetic inside of the operator is worth a look: the error is not that of one rounding."""
+        return self.ratio > 1.1 or self.slice_ratio > 2.0 or self.worst > 3.0
+
 
 def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
     """Measure a floating-point output.

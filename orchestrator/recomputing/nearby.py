@@ -1,9 +1,9 @@
-"""The original model that lies near a comparison's files: by the hash that the golden data tell, else beside the om json."""
+"""The original model that golden data were made of: where their manifest says, else near a comparison's files by its hash."""
 
 from __future__ import annotations
 
 import os
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..adapters.manifest import read_manifest, sha256_of_file
 from ..errors import GoldwatchError
@@ -14,43 +14,80 @@ _MOST_FILES = 50
 _MOST_BYTES = 1 << 30
 
 
-def model_near(model: str, golden: str) -> Optional[str]:
-    """Return the path of the original model, or None where there is none or it cannot be told.
+class NearModel(NamedTuple):
+    """An original model.
+
+    Attributes
+    ----------
+    path
+        A prototxt, a frozen graph or an .onnx; None where there is none.
+    weights
+        Of a prototxt its .caffemodel, as far as the manifest tells it.
+    note
+        Why the model that the manifest names cannot be taken; empty where it can, or none is named.
+    """
+
+    path: Optional[str] = None
+    weights: Optional[str] = None
+    note: str = ""
+
+
+def near_model(model: str, golden: str) -> NearModel:
+    """Return the original model.
 
     Parameters
     ----------
     model
         The om json.
     golden
-        The golden folder. Where its manifest tells the hash of the model that made it, only that model counts: where it lay then, beside
-        the om json, in GOLDEN, beside it, or in the current folder. Else the only one beside the om json.
+        The golden folder. Where its manifest tells where the model lies that made it, and its hash, only that model counts, or one of that
+        hash beside the om json, in GOLDEN, beside it, or in the current folder. Without a manifest the only one beside the om json.
     """
     here = os.path.dirname(model)
-    wanted, first = _told(golden)
-    if wanted is None:
+    manifest = _manifest(golden)
+    original = manifest.get("original") or {}
+    told = original.get("model") or {}
+    wanted = told.get("sha256") or _hash(manifest)
+    if not isinstance(wanted, str):
         beside = _models(here)
-        return beside[0] if len(beside) == 1 else None
-    folders = dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), ""))
-    for path in [*first, *(path for folder in folders for path in _models(folder)[:_MOST_FILES])]:
-        try:
-            if os.path.getsize(path) <= _MOST_BYTES and sha256_of_file(path) == wanted:
-                return path
-        except (OSError, GoldwatchError):
-            continue
-    return None
+        return NearModel(beside[0] if len(beside) == 1 and not manifest else None)
+    weights = (original.get("weights") or {}).get("path")
+    path, note = told.get("path"), ""
+    if isinstance(path, str):
+        if _is(path, wanted):
+            return NearModel(path, weights if isinstance(weights, str) and os.path.isfile(weights) else None)
+        note = "the original model %s %s golden data were made of it" % (path, "has changed since" if os.path.exists(path) else "is gone since")
+    for folder in dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), "")):
+        for near in _models(folder)[:_MOST_FILES]:
+            if _is(near, wanted):
+                return NearModel(near)
+    return NearModel(None, None, note)
 
 
-def _told(golden: str) -> Tuple[Optional[str], List[str]]:
-    """Return the hash of the model that made golden data, and where it lay then, as far as their manifest tells it."""
+def model_near(model: str, golden: str) -> Optional[str]:
+    """Return the path of :func:`near_model`."""
+    return near_model(model, golden).path
+
+
+def _is(path: str, wanted: str) -> bool:
     try:
-        manifest = read_manifest(golden) or {}
-        source = manifest.get("source", {})
-        found = source.get("prototxt") or source.get("model")
-        path = manifest.get("original", {}).get("model", {}).get("path")
-    except (GoldwatchError, OSError, AttributeError):
-        return None, []
-    usable = isinstance(path, str) and path.endswith(_ENDINGS)
-    return (found if isinstance(found, str) else None), ([path] if usable else [])
+        return os.path.isfile(path) and os.path.getsize(path) <= _MOST_BYTES and sha256_of_file(path) == wanted
+    except (OSError, GoldwatchError):
+        return False
+
+
+def _manifest(golden: str) -> Dict[str, Any]:
+    try:
+        return read_manifest(golden) or {}
+    except (GoldwatchError, OSError):
+        return {}
+
+
+def _hash(manifest: Dict[str, Any]) -> Optional[str]:
+    source = manifest.get("source")
+    if not isinstance(source, dict):
+        return None
+    return source.get("prototxt") or source.get("model")
 
 
 def _models(folder: str) -> List[str]:

@@ -56,6 +56,8 @@ class Recomputer:
         Of its values, by (node, output), as the golden run made them; those that are not there are told by the model.
     network_input
         As of :class:`goldwatch.recomputing.feeding.Feeder`.
+    weights
+        Of a Caffe net its .caffemodel; None: the one beside it.
     """
 
     def __init__(
@@ -65,10 +67,11 @@ class Recomputer:
         original: Original,
         shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None,
         network_input: NetworkInput = lambda name, index: None,
+        weights: Optional[str] = None,
     ) -> None:
         self._original = original
         self._plan = Plan(combo, graph, original, (), network_input)
-        self._nodes = nodes_of(original)
+        self._nodes = nodes_of(original, weights)
         self._order = original.model.graph.order()
         self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
         self._copies = {op.name: op for op in graph.ops if op.type in FOLLOWING_TYPES and op.name not in self._planned}
@@ -220,7 +223,7 @@ class Recomputer:
                 continue
             own = own_error(actual, value, stored)
             excused: Optional[OwnError] = None
-            if dtype in LOOSE and kind != MOVE and own.ratio > 1.0:
+            if dtype in LOOSE and kind != MOVE and own.doubtful:
                 if loose is None:
                     loose = piece.values(fed, LOOSE[dtype])
                 excused = own_error(actual, loose[number, plan.golden_index or 0], stored)
