@@ -73,7 +73,12 @@ def beyond(own: OwnError, moves: bool = False) -> float:
     if moves:
         # Values that are only moved are those of the input, rounded once at most: half a step is 1.7 standard deviations.
         return own.worst / 2.0
-    return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE, own.worst / MOST_ELEMENT)
+    return max(_at_large(own), own.worst / MOST_ELEMENT)
+
+
+def _at_large(own: OwnError) -> float:
+    """Return the same of the whole and of slices alone, which single elements do not rule."""
+    return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE)
 
 
 def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> Judged:
@@ -87,10 +92,14 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
     excused = beyond(one.loose)
     if excused > 1.0:
         return Judged(WRONG, one.loose, excused)
-    others = [computed[other] for other in habits[one.kind, one.dtype] if other != key]
-    if len(others) < ENOUGH_OTHERS:
-        return Judged(RIGHT, one.loose, excused)
-    coarse = sum(1 for other in others if other.tight is not None and beyond(other.tight) > 1.0)
-    if 2 * coarse >= len(others):
+    # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse.
+    if _at_large(one.tight) <= 1.0 or _computes_coarsely(key, one, habits, computed):
         return Judged(RIGHT, one.loose, excused)
     return Judged(WRONG, one.tight, times)
+
+
+def _computes_coarsely(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> bool:
+    """Tell whether the device computes in its own type inside of operators of a kind, as the others of it show; so too where there are few."""
+    others = [computed[other] for other in habits[one.kind, one.dtype] if other != key]
+    coarse = sum(1 for other in others if other.tight is not None and _at_large(other.tight) > 1.0)
+    return len(others) < ENOUGH_OTHERS or 2 * coarse >= len(others)
