@@ -18,6 +18,7 @@ from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
+from ..model.precision import Precision
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden, whole_name
 from .decisions import may_redo
@@ -71,6 +72,7 @@ class Planner:
         self.overflow = overflow
         self._by_model = by_model
         self._known = known or KnownCounterparts()
+        self._precision = Precision(graph) if graph is not None else None
         self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
@@ -254,7 +256,20 @@ class Planner:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
         beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
         origin = (plan.origin_format, plan.origin_shape)
-        tasks.append(PairTask(row, target, found, *origin, as_stored=self.two_dumps, beside=beside, reshaped=plan.reshaped))
+        tasks.append(
+            PairTask(
+                row, target, found, *origin, as_stored=self.two_dumps, beside=beside, reshaped=plan.reshaped,
+                limited_as=self._limited_as(dumped, info),
+            )
+        )  # fmt: skip
+
+    def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
+        """Return the coarsest type that a float has gone through, where that is coarser than its own; else nothing."""
+        op = self._model.find(dumped) if self._model is not None and not self.two_dumps else None
+        if op is None or self._precision is None or info.dtype.name not in ("float32", "float64"):
+            return ""
+        behind = self._precision.behind(op, info.kind, info.index)
+        return behind if behind not in ("", info.dtype.name) else ""
 
     def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
         like = (dumped.op_type, dumped.slice)

@@ -281,7 +281,7 @@ class _Decided(NamedTuple):
 
 
 def _decide(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings) -> _Decided:
-    row, dtype = task.row, task.target.dtype.name
+    row, dtype = task.row, task.limited_as or task.target.dtype.name
     if settings.judge is None:
         return _Decided(result.outcome or PASS)
     if result.outcome is None:
@@ -327,7 +327,7 @@ def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: Metri
     if slack is None or settings.judge is None:
         return None
     again = measure(task, golden, geometry, settings, Slack(slack))
-    decision = settings.judge(task.row, task.target.dtype.name, again.deciding, again.not_applicable)
+    decision = settings.judge(task.row, task.limited_as or task.target.dtype.name, again.deciding, again.not_applicable)
     return None if decision.text or not again.judged else decision
 
 
@@ -380,7 +380,7 @@ def _reading(task: PairTask, settings: Settings) -> Tuple[Any, ...]:
     """Return all that decides a task's findings but the bytes: the golden tensor (of two dumps any), how both are read, and the limits."""
     alike = settings.judge.alike(task.row) if settings.judge is not None else ()
     golden = None if task.as_stored else (task.golden.path, task.golden.io, task.golden.index)
-    return (golden, task.origin_format, task.origin_shape, task.as_stored, task.row.reason, alike, _stored(task.target))
+    return (golden, task.origin_format, task.origin_shape, task.as_stored, task.row.reason, task.limited_as, alike, _stored(task.target))
 
 
 def _stored(tensor: Tensor) -> Tuple[Any, ...]:

@@ -102,6 +102,8 @@ class PairTask:
     beside
         Other tensors of the same dump file: of an input the outputs that may lie in its memory, of an output of an op that may cancel its
         inputs those (:mod:`goldwatch.comparing.same_dump`).
+    limited_as
+        The element type by whose limits it is judged: the coarsest that its values went through; empty: the target's own.
     inputs
         Of an output of an op that decides the pairs of all its inputs (:mod:`goldwatch.comparing.decisions`), where each has one.
     """
@@ -114,6 +116,7 @@ class PairTask:
     as_stored: bool = False
     beside: Tuple[Tensor, ...] = ()
     reshaped: Optional[Tuple[int, ...]] = None
+    limited_as: str = ""
     inputs: Tuple[PairTask, ...] = ()
 
     @property

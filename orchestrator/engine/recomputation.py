@@ -13,17 +13,22 @@ from ..dumps.tree import Combo, DumpTree
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
+from ..model.attributes import attributes_by_position
+from ..model.pairing import Pairing
+from ..recomputing.by_golden import Told
+from ..recomputing.device_ops import told_of
 from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.recomputed import ComputedPair, Recomputed
 from ..recomputing.recomputer import Recomputer
+from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
 from ..verdict.observations import ObservedOp
 from .engine import Engine
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
-ByGolden = Callable[[ObservedOp, Mapping[str, Any]], List[Recomputed]]
+ByGolden = Callable[[ObservedOp, Optional[Told]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
@@ -62,6 +67,8 @@ class Recomputation:
         self._combos: Optional[Dict[Place, Combo]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
+        self._attributes: Dict[Optional[str], List[Dict[str, Any]]] = {}
+        self._recorded: Dict[Place, Recorded] = {}
         self.notes: List[str] = []
 
     def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden) -> Mapping[Key, Judged]:
@@ -99,11 +106,12 @@ class Recomputation:
         return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
 
     def document(self) -> Optional[Dict[str, Any]]:
-        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there was no original.
+        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell. ``model`` is None where the
+        original model is not known.
 
         ``ops`` are those that were computed; an op that ran at several places counts at each.
         """
-        if not any(self._recomputers.values()):
+        if not self._computed:
             return None
         states: Dict[Tuple[Place, str], str] = {}
         reasons: Dict[str, str] = {}
@@ -114,7 +122,7 @@ class Recomputation:
                 states[place, name] = one.state
         counts = Counter(states.values())
         return {
-            "model": ", ".join(path for path, found in self._originals.items() if found is not None),
+            "model": ", ".join(path for path, found in self._originals.items() if found is not None) or None,
             "ops": len(states),
             "right": counts[RIGHT],
             "wrong": counts[WRONG],
@@ -136,9 +144,24 @@ class Recomputation:
         found = recomputer.recompute(op.name) if recomputer is not None and recomputer.knows(op.name) else []
         if not found or all(one.tight is None for one in found):
             # The original model tells more, but not of every op.
-            found = [one for one in by_golden(op, {}) if one.tight is not None or not found] or found
+            found = [one for one in by_golden(op, self._told(op)) if one.tight is not None or not found] or found
         for one in found:
             self._computed[op.place, op.name, one.number] = one
+
+    def _told(self, op: ObservedOp) -> Optional[Told]:
+        """Return what the model's json and the dump tell of an op that was made from one original; None where that is nothing."""
+        graph = self._engine.graphs.of(op.place.model)
+        combo = self._combo(op.place)
+        named = graph.ops_named(op.name) if graph is not None else ()
+        node = next((node for node in named if node.type == op.type), None)
+        if graph is None or combo is None or node is None or len(node.originals) > 1:
+            return None
+        if graph.path not in self._attributes:
+            self._attributes[graph.path] = attributes_by_position(graph.path or "")
+        attributes = self._attributes[graph.path]
+        if op.place not in self._recorded:
+            self._recorded[op.place] = Recorded(combo, graph, Pairing(graph, lambda op, index: True))
+        return told_of(node, graph, self._recorded[op.place], attributes[node.position] if node.position < len(attributes) else {})
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:

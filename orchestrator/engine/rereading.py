@@ -15,7 +15,7 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.computed import Judged
 from ..model.row_plan import INPUT
-from ..recomputing.by_golden import known
+from ..recomputing.by_golden import Told, known
 from ..recomputing.recomputed import ComputedPair, Recomputed
 from ..verdict.computing import computed_by_golden, made_of_inputs
 from ..verdict.explaining import TensorReader
@@ -50,8 +50,8 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return {}
 
-        def by_golden(op: ObservedOp, attributes: Mapping[str, Any]) -> List[Recomputed]:
-            return computed_by_golden(op, inputs.of(op), self.whole, attributes)
+        def by_golden(op: ObservedOp, told: Optional[Told]) -> List[Recomputed]:
+            return computed_by_golden(op, inputs.of(op), self.whole, told)
 
         return self._recomputation.recompute(urgent, others, by_golden)
 

@@ -67,6 +67,24 @@ _FITTED = frozenset("pow power powv2 muls adds axpy clip clipbyvalue clipbyvalue
 _SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset("reducemax reducemaxd reducemin reducemind".split())
 
 
+class Told(NamedTuple):
+    """What the model's json and the dump tell of a device's op.
+
+    Attributes
+    ----------
+    attributes
+        By the names of Ascend IR.
+    constants
+        The inputs that are constants, as the device has them, by number; in their original layout.
+    layouts
+        The original layouts of all inputs.
+    """
+
+    attributes: Mapping[str, Any]
+    constants: Mapping[int, Array]
+    layouts: Tuple[str, ...]
+
+
 class ByGolden(NamedTuple):
     """An output computed by what golden data tell: its own error in float32 and in the device's own type inside, and what kind of operator it is."""
 
@@ -93,7 +111,7 @@ def only_moves(op_type: str) -> bool:
 
 
 def recomputed(
-    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, loose: Optional[Arithmetic], attributes: Mapping[str, Any]
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, loose: Optional[Arithmetic], told: Optional[Told]
 ) -> Optional[ByGolden]:
     """Compute an output from the device's own inputs.
 
@@ -103,8 +121,8 @@ def recomputed(
         Whole tensors, not samples.
     loose
         The arithmetic of a device that computes in its own type inside; None: there is no such.
-    attributes
-        Of the device's op, as far as its model's json tells them.
+    told
+        What else is known of the op; None: nothing.
 
     Returns
     -------
@@ -114,7 +132,7 @@ def recomputed(
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes, output.dtype)
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     if formula is None or output.target.dtype.kind not in "fb":
         return None
     try:
@@ -122,7 +140,9 @@ def recomputed(
             made = formula(targets, Arithmetic())
             tight = own_error(output.target, _shaped(made, output.target.shape), output.dtype)
             name = op_type.lower()
-            kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if name in _SUMS else VECTOR
+            entry = find(ASCEND, op_type)
+            adds = name in _SUMS or (entry is not None and entry.sums)
+            kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if adds else VECTOR
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
             return ByGolden(kind, tight, own_error(output.target, _shaped(formula(targets, loose), output.target.shape), output.dtype))
@@ -130,10 +150,10 @@ def recomputed(
         return None
 
 
-def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, attributes: Mapping[str, Any]) -> Optional[Array]:
+def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, told: Optional[Told]) -> Optional[Array]:
     """Return what :func:`recomputed` computes, in the output's shape; None as there."""
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes, output.dtype)
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     try:
         with np.errstate(all="ignore"):
             return None if formula is None else _shaped(formula(targets, Arithmetic()), output.target.shape).array
@@ -177,12 +197,16 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
 
 
 def _confirmed(
-    op_type: str, goldens: Sequence[Value], golden: Array, attributes: Mapping[str, Any], dtype: str
+    op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
 ) -> Optional[Formula]:
     """Return the formula by which the golden output follows best from the golden inputs; None where none fits."""
+    for formula in _by_attributes(op_type, told):
+        off = _distance(formula, goldens, golden)
+        # The constants are the device's, golden data are made with the original ones.
+        if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
+            return formula
     best, chosen = FITS, None
-    formulas = list(_by_attributes(op_type, attributes)) + list(_formulas(op_type, goldens, golden, dtype))
-    for formula in formulas:
+    for formula in _formulas(op_type, goldens, golden, dtype):
         off = _distance(formula, goldens, golden)
         if off is not None and off <= best:
             best, chosen = off, formula
@@ -191,9 +215,19 @@ def _confirmed(
     return chosen
 
 
-def _by_attributes(op_type: str, attributes: Mapping[str, Any]) -> Iterator[Formula]:
-    if attributes and find(ASCEND, op_type) is not None:
-        yield _node(op_type, attributes, ASCEND)
+def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
+    """Yield what an op computes as its json tells it, with the constants that its dump holds."""
+    if told is None or find(ASCEND, op_type) is None:
+        return
+    node = Node(ASCEND, op_type, dict(told.attributes), layouts=told.layouts)
+
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        given = list(inputs)
+        for number in sorted(told.constants):
+            given.insert(number, Value(np.asarray(told.constants[number])))
+        return compute(node, given, arithmetic)[0]
+
+    yield formula
 
 
 def _values(arrays: Sequence[Array]) -> List[Value]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from ..comparing.decisions import may_redo, redo
 from ..comparing.patterns import AlignedPair
 from ..judging.computed import beyond
 from ..recomputing.arithmetic import LOOSE
-from ..recomputing.by_golden import known, recomputed
+from ..recomputing.by_golden import Told, known, recomputed
 from ..recomputing.recomputed import Recomputed
 from .inputs import InputState
 from .observations import ObservedOp
@@ -23,7 +23,7 @@ _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
 
 
 def computed_by_golden(
-    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, attributes: Mapping[str, Any]
+    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, told: Optional[Told]
 ) -> List[Recomputed]:
     """Compute the outputs of an operator by what golden data tell.
 
@@ -31,26 +31,26 @@ def computed_by_golden(
     ----------
     inputs
         The operator's.
-    attributes
-        Of the device's op, as far as its model's json tells them.
+    told
+        What the model's json and the dump tell of the op besides.
     """
     found = []
     for number, output in op.outputs.items():
         if not output.compared or output.whole:
             continue
-        found.append(_computed(op, output, inputs, whole, attributes) if known(op.type) else Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
+        found.append(_computed(op, output, inputs, whole, told) if known(op.type) or told is not None else Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
     return found
 
 
 def _computed(
-    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, attributes: Mapping[str, Any]
+    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, told: Optional[Told]
 ) -> Recomputed:
     if not inputs or any(state.seen is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
     read, made = whole(op, output, inputs)
     if made is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
-    own = recomputed(op.type, read, made, LOOSE.get(output.dtype), attributes)
+    own = recomputed(op.type, read, made, LOOSE.get(output.dtype), told)
     if own is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
     return Recomputed(op.name, op.type, output.number, own.kind, output.dtype, own.tight, own.loose)
@@ -67,7 +67,7 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
 
 def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
     """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; None where golden data do not show it."""
-    own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), {})
+    own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if own is None:
         return None
     return any(error is not None and beyond(error) <= 1.0 for error in (own.tight, own.loose))

@@ -1,0 +1,53 @@
+"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in the value, whatever type comes behind."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from ..elements import BY_GE_NAME
+from .graph import ModelGraph
+from .nodes import OpNode
+
+_COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
+
+
+class Precision:
+    """The coarsest type behind each op's values.
+
+    Parameters
+    ----------
+    graph
+        The model.
+    """
+
+    def __init__(self, graph: ModelGraph) -> None:
+        self._graph = graph
+        self._coarsest: Optional[List[str]] = None
+
+    def behind(self, op: OpNode, kind: str, number: int) -> str:
+        """Return the coarsest type that an input or output of an op has gone through, as in the DataType column; empty where none is known."""
+        if self._coarsest is None:
+            self._coarsest = self._walk()
+        if kind == "output":
+            return self._coarsest[op.position]
+        source = op.inputs[number] if number < len(op.inputs) else None
+        producer = self._graph.producer(op, source[0]) if source is not None else None
+        return self._coarsest[producer.position] if producer is not None else ""
+
+    def _walk(self) -> List[str]:
+        """Return the coarsest type behind each op, by position: once over the ops in the order of their execution."""
+        found = [""] * len(self._graph.ops)
+        for op in sorted(self._graph.ops, key=lambda op: (op.graph_index, op.id)):
+            types = {_type(desc.dtype) for desc in op.output_descs}
+            for source in op.inputs:
+                producer = self._graph.producer(op, source[0]) if source is not None else None
+                if producer is not None:
+                    types.add(found[producer.position])
+            found[op.position] = next((dtype for dtype in _COARSEST_FIRST if dtype in types), "")
+        return found
+
+
+
+def _type(ge_name: str) -> str:
+    entry = BY_GE_NAME.get(ge_name)
+    return entry.name if entry is not None else ""
