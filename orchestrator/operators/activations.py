@@ -33,6 +33,11 @@ def softplus(x: Array) -> Array:
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def _softplus_in_steps(x: Array, inner: Array) -> Array:
+    """Return softplus; ``inner`` is the rounding of 1 + exp(x), of which the logarithm is taken."""
+    return softplus(x) + (inner - 1.0)
+
+
 def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
@@ -41,8 +46,10 @@ def _below(x: Array, slope: Array) -> Array:
     return np.where(x < 0, slope * x, x)
 
 
-def _elu(x: Array, alpha: float) -> Array:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
+def _elu(x: Array, inner: Array, alpha: float) -> Array:
+    """Return x or alpha·(exp(x) - 1); ``inner`` is the rounding of exp(x)."""
+    below = np.minimum(x, 0.0)
+    return np.where(x > 0, x, alpha * (np.expm1(below) + (inner - 1.0) * np.exp(below)))
 
 
 def _hard_swish(x: Array, inner: Array) -> Array:
@@ -50,7 +57,7 @@ def _hard_swish(x: Array, inner: Array) -> Array:
 
 
 def _mish(x: Array, inner: Array) -> Array:
-    return x * np.tanh(softplus(x) * inner)
+    return x * np.tanh(_softplus_in_steps(x, inner))
 
 
 def gelu(x: Array, inner: Array) -> Array:
@@ -82,9 +89,9 @@ each("relu6", lambda x: np.clip(x, 0, 6), caffe=("ReLU6",), tensorflow=("Relu6",
 _SIGMOID = ("Sigmoid",)
 each("sigmoid_activation", sigmoid, curve=True, onnx=_SIGMOID, caffe=_SIGMOID, tensorflow=_SIGMOID, ascend=_SIGMOID)
 each("tanh", np.tanh, curve=True, onnx=("Tanh",), caffe=("TanH",), tensorflow=("Tanh",), ascend=("Tanh",))
-each("log_sigmoid", lambda x: -softplus(-x), curve=True, ascend=("LogSigmoid",))
+_curve("log_sigmoid", lambda x, inner: -_softplus_in_steps(-x, inner), ascend=("LogSigmoid",))
 _SOFTPLUS = ("Softplus",)
-each("softplus_activation", softplus, curve=True, onnx=_SOFTPLUS, caffe=("BNLL",), tensorflow=_SOFTPLUS, ascend=(*_SOFTPLUS, "BNLL"))
+_curve("softplus_activation", _softplus_in_steps, onnx=_SOFTPLUS, caffe=("BNLL",), tensorflow=_SOFTPLUS, ascend=(*_SOFTPLUS, "BNLL"))
 _SOFTSIGN = ("Softsign",)
 each("softsign", lambda x: x / (1.0 + np.abs(x)), curve=True, onnx=_SOFTSIGN, tensorflow=_SOFTSIGN, ascend=_SOFTSIGN)
 _curve("hard_swish", _hard_swish, onnx=("HardSwish",), ascend=("HardSwish",))
@@ -126,10 +133,10 @@ def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     alpha = float(node.get("alpha", 1.0))
     scale, inner = (float(node.get(name, 1.0)) if node.dialect == ASCEND else 1.0 for name in ("scale", "input_scale"))
 
-    def function(x: Array) -> Array:
-        return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0) * inner))
+    def function(x: Array, once: Array) -> Array:
+        return scale * np.where(x > 0, x, _elu(np.minimum(x, 0.0) * inner, once, alpha))
 
-    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+    return [elementwise(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), per_row=True)
@@ -140,7 +147,7 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         alpha, gamma = 1.6732, 1.0507
     if node.dialect == ONNX:
         alpha, gamma = float(node.get("alpha", alpha)), float(node.get("gamma", gamma))
-    return [elementwise(lambda x: gamma * _elu(x, alpha), given(inputs, 0), steps=arithmetic.intermediate)]
+    return [elementwise(lambda x, inner: gamma * _elu(x, inner, alpha), given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("Celu",), ascend=("Celu",), per_row=True)
@@ -149,9 +156,11 @@ def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if any(name in node.attributes for name in ("alpha1", "alpha2", "alpha3")):
         raise CannotCompute("how its three alphas are used is not known")
     alpha = float(node.get("alpha", 1.0))
-    return [
-        elementwise(lambda x: np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, alpha), given(inputs, 0), steps=arithmetic.intermediate)
-    ]
+
+    def function(x: Array, inner: Array) -> Array:
+        return np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, inner, alpha)
+
+    return [elementwise(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), per_row=True)
@@ -214,10 +223,10 @@ def softplus_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     """log(1 + exp(beta·x)) / beta, x itself where beta·x is above a threshold."""
     beta, threshold = float(node.get("beta", 1.0)), float(node.get("threshold", 20.0))
 
-    def function(x: Array) -> Array:
-        return np.where(beta * x > threshold, x, softplus(beta * x) / beta)
+    def function(x: Array, inner: Array) -> Array:
+        return np.where(beta * x > threshold, x, _softplus_in_steps(beta * x, inner) / beta)
 
-    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+    return [_stepwise(function, given(inputs, 0), arithmetic)]
 
 
 @operator(onnx=("ThresholdedRelu",), ascend=("ThresholdedRelu",), per_row=True)

@@ -57,7 +57,7 @@ def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the inputs as they are; Caffe's Split its one input many times."""
     if node.type == "Split":
         return [given(inputs, 0)] * node.outputs
-    return [given(inputs, number) for number in range(len(inputs))]
+    return [given(inputs, number) for number in range(max(1, len(inputs)))]
 
 
 @operator(onnx=("Dropout",), moves=True, per_row=True)
@@ -447,7 +447,16 @@ def _caffe_slice(node: Node, x: Value) -> List[Value]:
 def _sliced(x: Value, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Value:
     index = [slice(None)] * x.array.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
-        index[axis_of(axis, x.array.ndim)] = slice(start, end, step)
+        if step < 0 and end in (2**31 - 1, 2**63 - 1):
+            raise CannotCompute("it goes backwards to the largest number, which runtimes understand differently")
+        size = x.array.shape[axis_of(axis, x.array.ndim)]
+        start, end = (number + size if number < 0 else number for number in (start, end))
+        if step > 0:
+            part = slice(min(max(start, 0), size), min(max(end, 0), size), step)
+        else:
+            last = min(max(end, -1), size - 1)
+            part = slice(min(max(start, 0), size - 1), None if last < 0 else last, step)
+        index[axis_of(axis, x.array.ndim)] = part
     return moved(lambda array: array[tuple(index)], x)
 
 
@@ -650,9 +659,8 @@ def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     elif node.type == "GatherV2D":
         axis = int(node.get("axis"))
     else:
-        axis = int(node.get("axis", 0)) if node.dialect == ONNX else 0
-    batch = int(node.get("batch_dims", 0))
-    return [_gathered(given(inputs, 0), _indices(inputs, 1), max(axis, batch) if node.type == "Gather" else axis, batch)]
+        axis = int(node.get("axis", 0) if node.dialect == ONNX else node.get("batch_dims", 0))
+    return [_gathered(given(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0)))]
 
 
 @operator(onnx=("GatherElements",), ascend=("GatherElements", "GatherD"), moves=True)

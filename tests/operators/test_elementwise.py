@@ -216,14 +216,19 @@ def test_errors_of_choices_are_those_of_the_chosen():
 
 @pytest.mark.parametrize(
     "kind, inputs",
-    [("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3), ("Exp", 1), ("Sqrt", 1), ("Sin", 1), ("Erf", 1), ("Reciprocal", 1)],
+    [
+        ("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3), ("Exp", 1), ("Sqrt", 1), ("Sin", 1),
+        ("Erf", 1), ("Reciprocal", 1),
+    ],
 )  # fmt: skip
 def test_errors_reach_the_output(kind, inputs):
     values = [with_error(np.abs(tensor(seed, 40)) + 0.5) for seed in range(inputs)]
     spread_as_stated(Node("onnx", kind, version=17), values, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind, right", [("Mul", lambda x, e: 2 * np.abs(x) * e), ("Sub", lambda x, e: 0 * x), ("Add", lambda x, e: 2 * e + 0 * x)])
+@pytest.mark.parametrize(
+    "kind, right", [("Mul", lambda x, e: 2 * np.abs(x) * e), ("Sub", lambda x, e: 0 * x), ("Add", lambda x, e: 2 * e + 0 * x)]
+)
 def test_two_inputs_that_are_one_err_together(kind, right):
     value = with_error(tensor(1, 50))
     node = Node("onnx", kind, version=17)
@@ -242,5 +247,3 @@ def test_a_device_that_adds_in_float16_rounds_each_partial_sum():
         summed = (summed + one).astype(np.float16)
     rms = np.sqrt(np.mean((summed.astype(np.float64) + inputs[-1] - stated.array) ** 2))
     assert rms / 3 < np.sqrt(np.mean(stated.error**2)) < rms * 3
-
-
