@@ -1,1 +1,329 @@
-"""TBD."""
+"""Resizing by nearest, linear and cubic interpolation, of all dialects.
+
+Every axis is resized by itself: an output is a sum of a few inputs along it, each times a weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .layouts import is_last
+from .registry import CannotCompute, Inputs, Node, operator
+from .sums import given, integers, optional
+from .value import Arithmetic, Value, joined
+
+Array = Any
+
+_F = np.float32
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """How an axis is resized.
+
+    Attributes
+    ----------
+    places, weights
+        Of which places within the axis each output is the sum, and times which weight: both [outputs, taps].
+    rivals
+        Of nearest ones the place [outputs] that a device may take as well, because a coordinate lies on the border up to its rounding.
+    """
+
+    places: Array
+    weights: Array
+    rivals: Optional[Array] = None
+
+    def apply(self, x: Value, axis: int) -> Value:
+        """Resize one axis; errors add as squares."""
+        array = x.array
+        if self.weights.shape[1] == 1 and np.all(self.weights == 1):
+            error = None if x.error is None else np.take(np.broadcast_to(x.error, array.shape), self.places[:, 0], axis)
+            taken = np.take(array, self.places[:, 0], axis)
+            if self.rivals is not None and x.is_float:
+                error = joined(error, np.abs(taken - np.take(array, self.rivals, axis)))
+            return Value(taken, error)
+        shape = [1] * array.ndim
+        shape[axis] = len(self.places)
+        total: Any = 0.0
+        squares: Any = 0.0
+        own = None if x.error is None else np.square(np.broadcast_to(x.error, array.shape))
+        for places, weights in zip(self.places.T, self.weights.T):
+            placed = weights.reshape(shape).astype(np.float64)
+            # What has no weight is not looked at: an Inf there would become NaN.
+            total = total + np.where(placed == 0, 0.0, np.take(array, places, axis) * placed)
+            if own is not None:
+                squares = squares + np.take(own, places, axis) * np.square(placed)
+        return Value(total, None if own is None else np.sqrt(squares))
+
+
+def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Taps:
+    """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on the border may fall to either side."""
+    ways = {
+        "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
+        "round_prefer_ceil": lambda x: np.floor(x + _F(0.5)),
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
+    if way not in ways:
+        raise CannotCompute("its nearest_mode %s is not known" % way)
+    room = _F(8 * 2.0**-24 * size)
+    before, places, behind = (
+        np.clip(ways[way](moved), 0, size - 1).astype(np.int64) for moved in (coordinates - room, coordinates, coordinates + room)
+    )
+    exact = any(abs(factor - round(factor)) < 1e-6 for factor in (scale, 1.0 / scale))
+    rivals = None if exact or np.array_equal(before, behind) else np.where(before != places, before, behind)
+    return _Taps(places[:, None], np.ones((len(places), 1)), rivals)
+
+
+def _linear(coordinates: Array, size: int) -> _Taps:
+    inside = np.clip(np.asarray(coordinates, np.float64), 0, size - 1)
+    low = np.floor(inside).astype(np.int64)
+    share = inside - low
+    return _Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - share, share], 1))
+
+
+def _cubic(coordinates: Array, size: int, a: float, exclude: bool) -> _Taps:
+    """Return the weights of cubic convolution (Keys, 1981) with the coefficient ``a``; places outside are those at the edge."""
+    low = np.floor(np.asarray(coordinates, np.float64))
+    places = low[:, None] + np.arange(-1, 3)
+    distance = np.abs(coordinates[:, None] - places)
+    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
+    weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    if exclude:
+        weights = np.where((places >= 0) & (places < size), weights, 0.0)
+        weights = weights / np.sum(weights, axis=1, keepdims=True)
+    return _Taps(np.clip(places, 0, size - 1).astype(np.int64), weights)
+
+
+def _onnx_coordinates(mode: str, size: int, outputs: int, scale: Any, roi: Optional[Tuple[float, float]]) -> Array:
+    """Return where in the input each output lies, in float32 as runtimes compute it. Source: ONNX Resize."""
+    at = np.arange(outputs, dtype=_F)
+    scale = _F(scale)
+    if mode == "pytorch_half_pixel" and outputs == 1:
+        return np.zeros(1, _F)
+    if mode in ("half_pixel", "pytorch_half_pixel"):
+        return (at + _F(0.5)) / scale - _F(0.5)
+    if mode == "half_pixel_symmetric":
+        adjustment = _F(outputs) / (scale * _F(size))
+        offset = _F(size / 2.0) * (_F(1) - adjustment)
+        return (float(offset) + (at.astype(np.float64) + 0.5) / float(scale) - 0.5).astype(_F)
+    if mode == "align_corners":
+        return np.zeros(1, _F) if outputs == 1 else at * _F(size - 1) / _F(outputs - 1)
+    if mode == "asymmetric":
+        return at / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (at + _F(0.5)) / scale
+    if mode == "tf_crop_and_resize" and roi is not None:
+        start, end = _F(roi[0]), _F(roi[1])
+        if outputs == 1:
+            return np.full(1, _F(0.5) * (start + end) * _F(size - 1))
+        return start * _F(size - 1) + at * (end - start) * _F(size - 1) / _F(outputs - 1)
+    raise CannotCompute("its coordinate_transformation_mode %s is not known" % mode)
+
+
+def _axes(node: Node, dimensions: int) -> List[int]:
+    numbers = integers(node, "axes", list(range(dimensions)))
+    return [number + dimensions if number < 0 else number for number in numbers]
+
+
+def _targets(node: Node, x: Value, scales: Optional[Value], sizes: Optional[Value]) -> List[Tuple[int, int, float]]:
+    """Return (axis, size of the output, scale) of each axis that ONNX's Resize names."""
+    axes = _axes(node, x.array.ndim)
+    shape = x.array.shape
+    if scales is not None and scales.array.size:
+        factors = [float(number) for number in scales.array.reshape(-1)]
+        if len(factors) != len(axes):
+            raise CannotCompute("its scales %s do not fit %s" % (factors, shape))
+        return [(axis, int(np.floor(_F(shape[axis]) * _F(factor))), factor) for axis, factor in zip(axes, factors)]
+    if sizes is None or sizes.array.size != len(axes):
+        raise CannotCompute("its scales or sizes are not known")
+    wanted = [int(number) for number in sizes.array.reshape(-1)]
+    policy = str(node.get("keep_aspect_ratio_policy", "stretch"))
+    if policy == "stretch":
+        return [(axis, size, size / shape[axis]) for axis, size in zip(axes, wanted)]
+    if policy not in ("not_larger", "not_smaller"):
+        raise CannotCompute("its keep_aspect_ratio_policy %s is not known" % policy)
+    factor = (min if policy == "not_larger" else max)(size / shape[axis] for axis, size in zip(axes, wanted))
+    return [(axis, int(np.floor(factor * shape[axis] + 0.5)), factor) for axis in axes]
+
+
+def _roi(node: Node, inputs: Inputs, number: int, count: int) -> List[Optional[Tuple[float, float]]]:
+    """Return the region of interest's (start, end) of each axis; None where it is not there."""
+    value = optional(inputs, number)
+    if value is None or value.array.size != 2 * count:
+        return [None] * count
+    flat = [float(entry) for entry in value.array.reshape(-1)]
+    return list(zip(flat[:count], flat[count:]))
+
+
+@operator(onnx=["Resize"], ascend=["Resize"])
+def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x, scales)."""
+    x = given(inputs, 0, "input")
+    if node.dialect == "onnx" and (node.version == 10 or not node.version and len(inputs) == 2):
+        return [_simple(x, given(inputs, 1, "scales").array.reshape(-1), str(node.get("mode", "nearest")))]
+    if bool(node.get("antialias", 0)):
+        raise CannotCompute("what its antialias does is not known")
+    mode = str(node.get("mode", "nearest"))
+    rule = str(node.get("coordinate_transformation_mode", "half_pixel"))
+    targets = _targets(node, x, optional(inputs, 2), optional(inputs, 3))
+    regions = _roi(node, inputs, 1, len(targets))
+    outside = np.zeros((1,) * x.array.ndim, bool)
+    whole, shape = not x.is_float, x.array.shape
+    for (axis, outputs, scale), region in zip(targets, regions):
+        size = shape[axis]
+        if outputs == size and rule != "tf_crop_and_resize":
+            continue
+        coordinates = _onnx_coordinates(rule, size, outputs, scale, region)
+        if mode == "nearest":
+            taps = _nearest(coordinates, size, str(node.get("nearest_mode", "round_prefer_floor")), scale)
+        elif mode == "linear":
+            taps = _linear(coordinates, size)
+        elif mode == "cubic":
+            taps = _cubic(coordinates, size, float(node.get("cubic_coeff_a", -0.75)), bool(node.get("exclude_outside", 0)))
+        else:
+            raise CannotCompute("its mode %s is not known" % mode)
+        x = taps.apply(x, axis)
+        if rule == "tf_crop_and_resize":
+            beyond = (coordinates < 0) | (coordinates > size - 1)
+            outside = outside | beyond.reshape([-1 if number == axis else 1 for number in range(x.array.ndim)])
+    if whole and mode != "nearest":
+        raise CannotCompute("how whole numbers are rounded in mode %s is not known" % mode)
+    if np.any(outside):
+        value = float(node.get("extrapolation_value", 0.0))
+        outside = np.broadcast_to(outside, x.array.shape)
+        x = Value(np.where(outside, value, x.array), None if x.error is None else np.where(outside, 0.0, x.error))
+    return [x]
+
+
+def _simple(x: Value, scales: Array, mode: str) -> Value:
+    """Resize as Upsample and opset 10 did: output i is at i / scale, of nearest ones the one before."""
+    if len(scales) != x.array.ndim:
+        raise CannotCompute("its scales %s do not fit %s" % (list(scales), x.array.shape))
+    shape = x.array.shape
+    for axis, scale in enumerate(scales):
+        if scale == 1:
+            continue
+        coordinates = np.arange(int(np.floor(_F(shape[axis]) * _F(scale))), dtype=_F) / _F(scale)
+        if mode == "nearest":
+            if scale < 1 and np.any(coordinates != np.floor(coordinates)):
+                raise CannotCompute("which neighbour a smaller picture takes was not said before opset 11")
+            x = _nearest(coordinates, shape[axis], "floor", float(scale)).apply(x, axis)
+        elif mode in ("linear", "bilinear") and x.is_float:
+            x = _linear(coordinates, shape[axis]).apply(x, axis)
+        else:
+            raise CannotCompute("its mode %s is not known" % mode)
+    return x
+
+
+@operator(onnx=["Upsample"])
+def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in opset 1."""
+    x = given(inputs, 0, "input")
+    if optional(inputs, 1) is not None:
+        scales = given(inputs, 1, "scales").array.reshape(-1)
+    elif "height_scale" in node.attributes:
+        scales = np.array([1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))])
+    else:
+        scales = np.atleast_1d(np.asarray(node.get("scales"), np.float64))
+    return [_simple(x, scales, str(node.get("mode", "nearest")))]
+
+
+def _framework_axis(x: Value, axis: int, outputs: int, linear: bool, corners: bool, centers: bool) -> Value:
+    """Resize one axis as TensorFlow does, and Ascend IR by the same attributes. Source: TensorFlow, image_resizer_state.h."""
+    size = x.array.shape[axis]
+    if corners and centers:
+        raise CannotCompute("its align_corners and half_pixel_centers exclude each other")
+    if outputs < 1:
+        raise CannotCompute("its size %d is not known" % outputs)
+    scale = _F(size - 1) / _F(outputs - 1) if corners and outputs > 1 else _F(size) / _F(outputs)
+    at = np.arange(outputs, dtype=_F)
+    if linear:
+        return _linear((at + _F(0.5)) * scale - _F(0.5) if centers else at * scale, size).apply(x, axis)
+    if centers:
+        return _nearest((at + _F(0.5)) * scale, size, "floor", float(scale)).apply(x, axis)
+    return _nearest(at * scale, size, "round_prefer_ceil" if corners else "floor", float(scale)).apply(x, axis)
+
+
+@operator(
+    tensorflow=["ResizeBilinear", "ResizeNearestNeighbor"],
+    ascend=[
+        "ResizeBilinear",
+        "ResizeBilinearD",
+        "ResizeBilinearV2",
+        "ResizeBilinearV2D",
+        "ResizeNearestNeighbor",
+        "ResizeNearestNeighborD",
+        "ResizeNearestNeighborV2",
+        "ResizeNearestNeighborV2D",
+    ],
+)
+def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
+    x = given(inputs, 0, "input")
+    sizes = integers(node, "size") if node.type.endswith("D") else given(inputs, 1, "size").array.reshape(-1)
+    if x.array.ndim != 4 or len(sizes) != 2:
+        raise CannotCompute("its size %s does not fit %s" % (list(sizes), x.array.shape))
+    first = 1
+    if node.dialect == "ascend":
+        if not node.layouts or len(node.layouts[0]) != 4:
+            raise CannotCompute("its input's format is not known")
+        first = 1 if is_last(node.layouts[0]) else 2
+        factors = np.atleast_1d(np.asarray(node.get("scales", [0.0]), np.float64))
+        made = [int(size) / x.array.shape[first + number] for number, size in enumerate(sizes)]
+        if np.any(factors) and not np.allclose(factors, made, rtol=1e-6):
+            raise CannotCompute("its scales=%s are not those of its sizes, %s" % (factors.tolist(), made))
+    linear = "Bilinear" in node.type
+    if linear:
+        x = Value(np.asarray(x.array, np.float64), x.error)
+    for number, size in enumerate(sizes):
+        corners, centers = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
+        x = _framework_axis(x, first + number, int(size), linear, corners, centers)
+    return [x]
+
+
+@operator(ascend=["Upsample"])
+def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR Upsample: each element stride_h times below and stride_w times beside, times ``scale``."""
+    x = given(inputs, 0, "input")
+    if x.array.ndim != 4:
+        raise CannotCompute("its input %s has not four axes" % (x.array.shape,))
+    first = 1 if node.layouts and node.layouts[0] == "NHWC" else 2
+    for number, name in enumerate(("stride_h", "stride_w")):
+        times = int(node.get(name, 2))
+        places = np.repeat(np.arange(x.array.shape[first + number]), times)
+        x = _Taps(places[:, None], np.ones((len(places), 1))).apply(x, first + number)
+    factor = float(node.get("scale", 1.0))
+    if factor == 1.0:
+        return [x]
+    return [Value(x.array * factor, None if x.error is None else x.error * abs(factor))]
+
+
+def _interp_size(node: Node, name: str, size: int) -> int:
+    """Return the output's size along one axis. Source: interp_layer.cpp of DeepLab's and PSPNet's Caffe."""
+    if name in node.attributes:
+        return int(node.get(name))
+    if not {"shrink_factor", "zoom_factor"} & set(node.attributes):
+        raise CannotCompute("its %s is not known" % name)
+    size = (size - 1) // int(node.get("shrink_factor", 1)) + 1
+    return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
+
+
+@operator(caffe=["Interp"], per_row=True)
+def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut."""
+    x = given(inputs, 0, "input")
+    begin, end = int(node.get("pad_beg", 0)), int(node.get("pad_end", 0))
+    if begin > 0 or end > 0 or x.array.ndim != 4 or len(inputs) > 1:
+        raise CannotCompute("its pads are not negative, or it has two inputs")
+    cut: Sequence[slice] = [slice(-begin, size + end) for size in x.array.shape[2:]]
+    key = (slice(None), slice(None), *cut)
+    x = Value(x.array[key], None if x.error is None else np.broadcast_to(x.error, x.array.shape)[key])
+    for axis, name in ((2, "height"), (3, "width")):
+        outputs = _interp_size(node, name, x.array.shape[axis])
+        x = _framework_axis(x, axis, outputs, True, True, False)
+    return [x]

@@ -1,0 +1,178 @@
+"""Resizing against onnxruntime and TensorFlow's loops, and its errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+
+from goldwatch.operators import CannotCompute, Node, compute
+
+
+def tensor(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(["nearest", "linear", "cubic"]),
+    st.sampled_from(COORDINATES),
+    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]),
+    st.lists(st.integers(1, 12), min_size=2, max_size=2),
+    st.lists(st.sampled_from([0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 3.0]), min_size=2, max_size=2),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([-0.75, -0.5]),
+)
+def test_onnx(mode, rule, nearest, sizes, scales, by_sizes, exclude, coefficient):
+    x = tensor(0, 2, 3, 5, 7)
+    entries = {"mode": mode, "coordinate_transformation_mode": rule}
+    if mode == "nearest":
+        entries["nearest_mode"] = nearest
+    if mode == "cubic":
+        entries.update(cubic_coeff_a=coefficient, exclude_outside=int(exclude))
+    if by_sizes:
+        inputs = [x, None, None, np.array([2, 3, *sizes], np.int64)]
+    else:
+        inputs = [x, None, np.array([1, 1, *scales], np.float32)]
+    like_onnxruntime("Resize", inputs, entries, 19, constants=(2, 3))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_onnx_by_opset(mode, opset):
+    x = tensor(0, 1, 2, 4, 6)
+    none = np.zeros(0, np.float32)
+    scales = np.array([1, 1, 2, 1.5], np.float32)
+    like_onnxruntime("Resize", [x, none, scales], {"mode": mode}, opset, constants=(1, 2))
+    if opset == 11 and mode == "nearest":
+        like_onnxruntime("Resize", [x, none, scales], {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}, 11, constants=(1, 2))
+    if opset == 18:
+        inputs = [x, None, None, np.array([9, 9], np.int64)]
+        for policy in ("stretch", "not_larger", "not_smaller"):
+            entries = {"mode": mode, "axes": [2, 3], "keep_aspect_ratio_policy": policy}
+            like_onnxruntime("Resize", inputs, entries, 18, constants=(3,))
+
+
+def test_onnx_crops():
+    x = tensor(0, 1, 1, 6, 8)
+    roi = np.array([0, 0, 0.2, -0.3, 1, 1, 0.7, 0.8], np.float32)
+    entries = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear", "extrapolation_value": 7.0}
+    inputs = [x, roi, None, np.array([1, 1, 4, 5], np.int64)]
+    like_onnxruntime("Resize", inputs, entries, 13, constants=(1, 3))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_before_opset_11(mode):
+    x = tensor(0, 1, 2, 4, 6)
+    for factors in ([1, 1, 2, 3], [1, 1, 3, 1.5]):
+        scales = np.array(factors, np.float32)
+        like_onnxruntime("Upsample", [x, scales], {"mode": mode}, 9, constants=(1,))
+        like_onnxruntime("Resize", [x, scales], {"mode": mode}, 10, constants=(1,))
+        like_onnxruntime("Upsample", [x], {"mode": mode, "scales": [float(factor) for factor in factors]}, 7)
+    halves = np.array([1, 1, 0.5, 0.5], np.float32)
+    like_onnxruntime("Resize", [x, halves], {"mode": mode}, 10, constants=(1,))
+    if mode == "nearest":
+        with pytest.raises(CannotCompute, match="neighbour"):
+            compute(Node("onnx", "Resize", version=10), [x, np.array([1, 1, 0.75, 1], np.float32)])
+
+
+def slow(x, sizes, linear, corners, centers):
+    """Resize [N, H, W, C] as TensorFlow's kernels do, output by output."""
+    out = np.zeros((x.shape[0], *sizes, x.shape[3]))
+    for row in range(sizes[0]):
+        for column in range(sizes[1]):
+            ends = []
+            for at, size, length in ((row, sizes[0], x.shape[1]), (column, sizes[1], x.shape[2])):
+                scale = (length - 1) / (size - 1) if corners and size > 1 else length / size
+                if linear:
+                    place = (at + 0.5) * scale - 0.5 if centers else at * scale
+                    low = math.floor(place)
+                    ends.append(((max(low, 0), 1 - (place - low)), (min(low + 1, length - 1), place - low)))
+                else:
+                    place = (at + 0.5) * scale if centers else at * scale
+                    place = math.floor(place + 0.5) if corners else math.floor(place + 1e-6)
+                    ends.append(((min(place, length - 1), 1.0),))
+            for i, above in ends[0]:
+                for j, beside in ends[1]:
+                    out[:, row, column] += x[:, i, j] * above * beside
+    return out
+
+
+@pytest.mark.parametrize("sizes", [(8, 10), (3, 4), (4, 15), (1, 5), (12, 7)])
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("corners, centers", [(False, False), (True, False), (False, True)])
+def test_tensorflow_and_ascend(sizes, linear, corners, centers):
+    x = tensor(0, 2, 4, 5, 3)
+    right = slow(x, sizes, linear, corners, centers)
+    entries = {"align_corners": corners, "half_pixel_centers": centers}
+    kind = "ResizeBilinear" if linear else "ResizeNearestNeighbor"
+    size = np.array(sizes, np.int32)
+    same(arrays(Node("tensorflow", kind, entries), [x, size])[0], right)
+    same(arrays(Node("ascend", kind + "V2", entries, layouts=("NHWC", "ND")), [x, size])[0], right)
+    first = np.moveaxis(x, -1, 1)
+    made = arrays(Node("ascend", kind + "V2", entries, layouts=("NCHW", "ND")), [first, size])[0]
+    same(np.moveaxis(made, 1, -1), right)
+    made = arrays(Node("ascend", kind + "V2D", {**entries, "size": list(sizes)}, layouts=("NHWC",)), [x])[0]
+    same(made, right)
+    with pytest.raises(CannotCompute, match="format"):
+        compute(Node("ascend", kind + "V2", entries), [x, size])
+
+
+def test_upsample_of_ascend_and_interp_of_caffe():
+    x = tensor(0, 1, 2, 4, 5)
+    made = arrays(Node("ascend", "Upsample", {"stride_h": 2, "stride_w": 3, "scale": 0.5}), [x])[0]
+    same(made, 0.5 * np.repeat(np.repeat(x, 2, 2), 3, 3))
+    right = np.moveaxis(slow(np.moveaxis(x, 1, -1), (7, 9), True, True, False), -1, 1)
+    same(arrays(Node("caffe", "Interp", {"zoom_factor": 2}), [x])[0], right)
+    same(arrays(Node("caffe", "Interp", {"height": 7, "width": 9}), [x])[0], right)
+    cut = np.moveaxis(slow(np.moveaxis(x[:, :, 1:, 1:], 1, -1), (2, 2), True, True, False), -1, 1)
+    same(arrays(Node("caffe", "Interp", {"shrink_factor": 2, "pad_beg": -1}), [x])[0], cut)
+    with pytest.raises(CannotCompute, match="height"):
+        compute(Node("caffe", "Interp"), [x])
+
+
+@pytest.mark.parametrize(
+    "entries, says",
+    [({"antialias": 1}, "antialias"), ({"mode": "area"}, "area"), ({"coordinate_transformation_mode": "other"}, "other")],
+)
+def test_what_is_not_known_is_not_guessed(entries, says):
+    with pytest.raises(CannotCompute, match=says):
+        compute(Node("onnx", "Resize", entries, version=19), [tensor(0, 1, 1, 4, 4), None, np.array([1, 1, 2, 2], np.float32)])
+
+
+def test_places_on_the_border_may_fall_to_either_side():
+    x = tensor(0, 1, 1, 1, 7)
+    entries = {"coordinate_transformation_mode": "half_pixel_symmetric"}
+    made = compute(Node("onnx", "Resize", entries, version=19), [x, None, np.array([1, 1, 1, 0.6], np.float32)], EXACT)[0]
+    # The first output lies at 0.5 and the last at 5.5, up to the rounding of 0.6.
+    assert made.error[0, 0, 0, 0] == abs(x[0, 0, 0, 0] - x[0, 0, 0, 1]) and not made.error[0, 0, 0, 1:3].any()
+    # By whole factors everything is exact.
+    for scale, rule in ((2, "asymmetric"), (3, "asymmetric"), (0.5, "half_pixel")):
+        entries = {"coordinate_transformation_mode": rule, "nearest_mode": "floor"}
+        made = compute(Node("onnx", "Resize", entries, version=19), [x, None, np.array([1, 1, 1, scale], np.float32)], EXACT)[0]
+        assert made.error is None
+
+
+def test_what_overflowed_stays_where_it_is():
+    x = tensor(0, 1, 1, 4, 4)
+    x[0, 0, 0, 0] = np.inf
+    made = arrays(Node("onnx", "Upsample", {"mode": "linear", "scales": [1.0, 1.0, 2.0, 2.0]}), [x])[0]
+    assert np.isinf(made[0, 0, :2, :2]).all() and np.isfinite(made[0, 0, 2:, 2:]).all()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_errors(mode):
+    generator = np.random.default_rng(1)
+    x = with_error(tensor(0, 1, 2, 5, 6))
+    node = Node("onnx", "Resize", {"mode": mode}, version=13)
+    spread_as_stated(node, [x, None, np.array([1, 1, 1.6, 2], np.float32)], generator)
+
+
