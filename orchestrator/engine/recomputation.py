@@ -144,11 +144,11 @@ class Recomputation:
         found = recomputer.recompute(op.name) if recomputer is not None and recomputer.knows(op.name) else []
         if not found or all(one.tight is None for one in found):
             # The original model tells more, but not of every op.
-            found = [one for one in by_golden(op, self._told(op)) if one.tight is not None or not found] or found
+            found = [one for one in by_golden(op, self.told(op)) if one.tight is not None or not found] or found
         for one in found:
             self._computed[op.place, op.name, one.number] = one
 
-    def _told(self, op: ObservedOp) -> Optional[Told]:
+    def told(self, op: ObservedOp) -> Optional[Told]:
         """Return what the model's json and the dump tell of an op that was made from one original; None where that is nothing."""
         graph = self._engine.graphs.of(op.place.model)
         combo = self._combo(op.place)

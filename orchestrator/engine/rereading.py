@@ -17,9 +17,9 @@ from ..judging.computed import Judged
 from ..model.row_plan import INPUT
 from ..recomputing.by_golden import Told, known
 from ..recomputing.recomputed import ComputedPair, Recomputed
-from ..verdict.computing import computed_by_golden, made_of_inputs
+from ..verdict.computing import beside_by_golden, computed_by_golden, made_of_inputs
 from ..verdict.explaining import TensorReader
-from ..verdict.inputs import Inputs
+from ..verdict.inputs import Inputs, InputState
 from ..verdict.observations import ObservedOp
 from ..verdict.seen import Observation
 from .engine import Engine
@@ -59,9 +59,12 @@ class RunReader(TensorReader):
         """Return what was computed again; as :meth:`TensorReader.recomputed`."""
         return None if self._recomputation is None else self._recomputation.document()
 
-    def computed(self, op: ObservedOp, output: Observation) -> Optional[ComputedPair]:
+    def computed(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[ComputedPair]:
         """Return an output beside what was computed of it; as :meth:`TensorReader.computed`."""
-        return None if self._recomputation is None else self._recomputation.pair(op.place, op.name, output.number)
+        if self._recomputation is None:
+            return None
+        found = self._recomputation.pair(op.place, op.name, output.number)
+        return found or beside_by_golden(op, output, inputs, self.whole, self._recomputation.told(op))
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; as :meth:`TensorReader.golden_follows`."""

@@ -24,6 +24,9 @@ MOST_ELEMENT = 24.0
 ENOUGH_OTHERS = 2
 """Other operators of a kind from which on they tell how the device computes."""
 
+SHOWN = 0.05
+"""The share of a coarser arithmetic's error from which on a device shows that it computes by it."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -73,12 +76,7 @@ def beyond(own: OwnError, moves: bool = False) -> float:
     if moves:
         # Values that are only moved are those of the input, rounded once at most: half a step is 1.7 standard deviations.
         return own.worst / 2.0
-    return max(_at_large(own), own.worst / MOST_ELEMENT)
-
-
-def _at_large(own: OwnError) -> float:
-    """Return the same of the whole and of slices alone, which single elements do not rule."""
-    return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE)
+    return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE, own.worst / MOST_ELEMENT)
 
 
 def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> Judged:
@@ -92,14 +90,35 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
     excused = beyond(one.loose)
     if excused > 1.0:
         return Judged(WRONG, one.loose, excused)
-    # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse.
-    if _at_large(one.tight) <= 1.0 or _computes_coarsely(key, one, habits, computed):
-        return Judged(RIGHT, one.loose, excused)
-    return Judged(WRONG, one.tight, times)
-
-
-def _computes_coarsely(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> bool:
-    """Tell whether the device computes in its own type inside of operators of a kind, as the others of it show; so too where there are few."""
     others = [computed[other] for other in habits[one.kind, one.dtype] if other != key]
-    coarse = sum(1 for other in others if other.tight is not None and _at_large(other.tight) > 1.0)
-    return len(others) < ENOUGH_OTHERS or 2 * coarse >= len(others)
+    share = _coarse_share(others) if len(others) >= ENOUGH_OTHERS else 1.0
+    # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse. So it does in slices where the
+    # device is known to compute coarsely.
+    between = _between(one.tight.ratio, one.loose.ratio, share) / MOST_RATIO
+    if share < SHOWN:
+        between = max(between, _between(one.tight.slice_ratio, one.loose.slice_ratio, share) / MOST_SLICE)
+    return Judged(RIGHT, one.loose, excused) if between <= 1.0 else Judged(WRONG, one.tight, between)
+
+
+def _coarse_share(others: List[Recomputed]) -> float:
+    """Return the share of the coarser arithmetic's error that the device shows in most others: 0 where it computes in float32 inside.
+
+    The upper quartile: an operator of few terms shows nothing of it, and few operators are wrong.
+    """
+    shares = sorted(_share(other.tight, other.loose) for other in others if other.tight is not None)
+    return shares[(3 * len(shares)) // 4] if shares else 1.0
+
+
+def _share(tight: OwnError, loose: Optional[OwnError]) -> float:
+    """Return by how much of the coarser arithmetic's error an error is explained: e² = tight² + share² · (loose² − tight²)."""
+    if loose is None or not tight.ratio > 1.0 or not 0 < loose.ratio < tight.ratio:
+        return 0.0
+    return min(1.0, math.sqrt((1.0 - tight.ratio**-2) / (loose.ratio**-2 - tight.ratio**-2)))
+
+
+def _between(tight: float, loose: float, share: float) -> float:
+    """Return an error in units of what an arithmetic explains that has a share of the coarser one's error."""
+    if not tight:
+        return 0.0
+    unit = tight**-2 + (share**2 * max(loose**-2 - tight**-2, 0.0) if loose else 0.0)
+    return 1.0 / math.sqrt(unit) if unit > 0 else math.inf

@@ -22,8 +22,8 @@ from .recomputed import MOVE, SUM, VECTOR
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
 
-FITS = 1e-3
-"""Golden data follow from golden data by an operator's formula up to this relative distance."""
+FITS = 1e-5
+"""Golden data of float32 follow from golden data by an operator's formula up to this relative distance."""
 _EQUAL = 1e-6
 _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by this factor."""
@@ -132,20 +132,20 @@ def recomputed(
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
+    formula, off = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     if formula is None or output.target.dtype.kind not in "fb":
         return None
     try:
         with np.errstate(all="ignore"):
             made = formula(targets, Arithmetic())
-            tight = own_error(output.target, _shaped(made, output.target.shape), output.dtype)
+            tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             name = op_type.lower()
             entry = find(ASCEND, op_type)
             adds = name in _SUMS or (entry is not None and entry.sums)
             kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if adds else VECTOR
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
-            return ByGolden(kind, tight, own_error(output.target, _shaped(formula(targets, loose), output.target.shape), output.dtype))
+            return ByGolden(kind, tight, own_error(output.target, _shaped(_doubted(formula(targets, loose), off), output.target.shape), output.dtype))
     except (CannotCompute, ValueError, MemoryError):
         return None
 
@@ -153,7 +153,7 @@ def recomputed(
 def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, told: Optional[Told]) -> Optional[Array]:
     """Return what :func:`recomputed` computes, in the output's shape; None as there."""
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
-    formula = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
+    formula, _ = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
     try:
         with np.errstate(all="ignore"):
             return None if formula is None else _shaped(formula(targets, Arithmetic()), output.target.shape).array
@@ -198,21 +198,21 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
 
 def _confirmed(
     op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
-) -> Optional[Formula]:
-    """Return the formula by which the golden output follows best from the golden inputs; None where none fits."""
+) -> Tuple[Optional[Formula], float]:
+    """Return the formula by which the golden output follows best from the golden inputs, and how far it is from that; None where none fits."""
     for formula in _by_attributes(op_type, told):
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
-            return formula
-    best, chosen = FITS, None
+            return formula, 0.0
+    best, chosen = max(FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0), None
     for formula in _formulas(op_type, goldens, golden, dtype):
         off = _distance(formula, goldens, golden)
         if off is not None and off <= best:
             best, chosen = off, formula
         if off is not None and off <= _EQUAL:
             break
-    return chosen
+    return chosen, best
 
 
 def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
@@ -232,6 +232,11 @@ def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
 
 def _values(arrays: Sequence[Array]) -> List[Value]:
     return [Value(np.asarray(array, np.float64) if np.asarray(array).dtype.kind == "f" else np.asarray(array)) for array in arrays]
+
+
+def _doubted(value: Value, off: float) -> Value:
+    """Return a value with the error that its formula shows on golden data."""
+    return Value(value.array, joined(value.error, np.abs(value.array) * off)) if value.is_float else value
 
 
 def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
@@ -281,6 +286,8 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str =
             yield _node(kind, attributes)
         if name in _ASCEND_ONE:
             yield _node({"relu6": "Relu6", "fastgelu": "FastGelu"}.get(name, name.capitalize()), {}, ASCEND)
+    if name == "mul" and len(inputs) == 1:
+        yield _node("Square", {}, ASCEND)
     if name in _TWO and len(inputs) == 2 and broadcast_size([one.array for one in inputs]) == count:
         yield _node(_TWO[name], {})
     if name in _FITTED:

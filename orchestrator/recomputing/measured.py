@@ -24,12 +24,11 @@ class OwnError(NamedTuple):
         ‖x − y‖ / ‖y‖ of the device's output x and the computed one y, over what is finite in both.
     ratio
         The root mean square of x − y over that of the error which rounding explains.
-    relative_ratio
-        Root mean square of (x − y) / (the error which rounding explains at that element): large values do not hide small ones.
     slice_ratio
-        The largest ``ratio`` of any slice along any axis.
+        The largest ``ratio`` of any slice along any axis; a tenth of the whole's error is granted to each, so that slices next to nothing do
+        not rule.
     worst
-        The largest of (x − y) / (the error that rounding explains there).
+        The largest of (x − y) / (the error that rounding explains there, and of the whole).
     worst_at
         Where that is, as an index into the output in its original layout.
     odd
@@ -46,7 +45,6 @@ class OwnError(NamedTuple):
 
     distance: float
     ratio: float
-    relative_ratio: float
     slice_ratio: float
     worst: float
     worst_at: int
@@ -84,16 +82,15 @@ def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
         size = np.where(both, y, 0.0)
         count = int(np.count_nonzero(both))
         squares = (float(np.sum(np.square(off))), float(np.sum(np.square(unit))), float(np.sum(np.square(size))))
-        share = np.where(off > 0, off / np.where(unit > 0, unit, 5e-324), 0.0)
+        whole = math.sqrt(squares[1] / count) if count else 0.0
+        share = np.where(off > 0, off / np.maximum(np.hypot(unit, whole), 5e-324), 0.0)
         at = int(np.argmax(share)) if share.size else 0
         worst = float(share.reshape(-1)[at]) if share.size else 0.0
-        relative = math.sqrt(float(np.mean(np.square(np.minimum(share, 1e100))))) if share.size else 0.0
         dot = float(np.sum(np.where(both, x, 0.0) * size))
     return OwnError(
         distance=_root(squares[0], squares[2]),
         ratio=_root(squares[0], squares[1]),
-        relative_ratio=relative,
-        slice_ratio=_worst_slice(off, unit),
+        slice_ratio=_worst_slice(off, unit, 0.1 * whole),
         worst=worst,
         worst_at=at,
         odd=odd,
@@ -117,7 +114,7 @@ def decided_error(wrong: Sequence[Array]) -> OwnError:
     at = int(np.argmax(flags)) if flags.size else 0
     infinite = math.inf if count else 0.0
     share = count / flags.size if flags.size else 0.0
-    return OwnError(share, infinite, infinite, infinite, infinite, at, 0, count, math.nan, 0.0, int(flags.size))
+    return OwnError(share, infinite, infinite, infinite, at, 0, count, math.nan, 0.0, int(flags.size))
 
 
 def explained_error(values: Array, error: Optional[Array], dtype: str) -> Array:
@@ -145,10 +142,10 @@ def _root(upper: float, lower: float) -> float:
     return math.inf if upper > 0 else 0.0
 
 
-def _worst_slice(off: Array, unit: Array) -> float:
+def _worst_slice(off: Array, unit: Array, granted: float) -> float:
     """Return the largest root of the mean square error of a slice along any axis, over that of what rounding explains there."""
     worst = 0.0
-    off, unit = np.square(off), np.square(unit)
+    off, unit = np.square(off), np.square(unit) + granted**2
     for axis in range(off.ndim):
         if 1 < off.shape[axis] < off.size:
             rest = tuple(other for other in range(off.ndim) if other != axis)

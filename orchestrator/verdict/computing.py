@@ -8,8 +8,8 @@ from ..comparing.decisions import may_redo, redo
 from ..comparing.patterns import AlignedPair
 from ..judging.computed import beyond
 from ..recomputing.arithmetic import LOOSE
-from ..recomputing.by_golden import Told, known, recomputed
-from ..recomputing.recomputed import Recomputed
+from ..recomputing.by_golden import Told, computed, known, recomputed
+from ..recomputing.recomputed import ComputedPair, Recomputed
 from .inputs import InputState
 from .observations import ObservedOp
 from .seen import Observation
@@ -54,6 +54,20 @@ def _computed(
     if own is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
     return Recomputed(op.name, op.type, output.number, own.kind, output.dtype, own.tight, own.loose)
+
+
+def beside_by_golden(
+    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, told: Optional[Told] = None
+) -> Optional[ComputedPair]:
+    """Return an output beside what golden data tell of its operator makes of the device's own inputs; None where they do not tell it."""
+    if not inputs or any(state.seen is None for state in inputs):
+        return None
+    read, made = whole(op, output, inputs)
+    found = None if made is None else computed(op.type, read, made, told)
+    if made is None or found is None:
+        return None
+    names = [state.owner.name if state.owner is not None else state.tensor for state in inputs]
+    return ComputedPair(made.target, found, output.dtype, [(name, pair.target) for name, pair in zip(names, read)])
 
 
 def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:

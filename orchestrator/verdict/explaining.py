@@ -16,8 +16,8 @@ from ..judging.computed import Judged, judged
 from ..recomputing.by_golden import confirms, contradicts, known
 from ..recomputing.recomputed import ComputedPair
 from .computed_explanations import explanations_by_computing, golden_is_wrong
-from .computing import computed_by_golden, follows
-from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
+from .computing import beside_by_golden, computed_by_golden, follows
+from .explanations import GIVEN, GOLDEN, READER, Explanation, Other, Surroundings, explanations_of, older_dump, other_dump
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate
@@ -69,9 +69,9 @@ class TensorReader:
         """Return how many operators were computed again and what came out, as a document; None where none were."""
         return None
 
-    def computed(self, op: ObservedOp, output: Observation) -> Optional[ComputedPair]:
+    def computed(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[ComputedPair]:
         """Return an output beside what is computed of the device's own inputs; None where it cannot be computed."""
-        return None
+        return beside_by_golden(op, output, inputs, self.whole)
 
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from the golden inputs of its operator; None where that cannot be computed."""
@@ -112,9 +112,10 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
     suspects = []
     for number, (suspect, estimate) in enumerate(found):
         if number < MOST_READ and estimate.computed is not None:
-            beside = reader.computed(estimate.op, estimate.output)
-            if beside is not None:
-                suspect = replace(suspect, explanations=tuple(explanations_by_computing(estimate, beside)))
+            beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
+            found_by_it = [] if beside is None else explanations_by_computing(estimate, beside)
+            stale = _stale(estimate, inputs, reader)
+            suspect = replace(suspect, explanations=(*stale, *found_by_it) if stale and stale[0].share else (*found_by_it, *stale))
         elif number < MOST_READ and estimate.golden_wrong:
             suspect = replace(suspect, explanations=(golden_is_wrong(),))
         elif number < MOST_READ:
@@ -136,6 +137,14 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
             suspect = replace(suspect, explanations=tuple(explanations))
         suspects.append(suspect)
     return suspects
+
+
+def _stale(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> List[Explanation]:
+    """Return an explanation where the dump of an output is not what the operators behind it read, or is older than the model file."""
+    if _golden_right(estimate, inputs, reader) and _right_behind(estimate, inputs, reader) and _unread(estimate, inputs, reader):
+        return [other_dump()]
+    age = reader.stale(estimate.op)
+    return [older_dump(age)] if age else []
 
 
 def _right_behind(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> Optional[bool]:

@@ -101,6 +101,16 @@ def _explanation(kind: str, share: float, sentence: str) -> Explanation:
     return Explanation(kind, share, sentence, _NEXT[kind])
 
 
+def older_dump(age: str) -> Explanation:
+    """Return the explanation that a dump file is older than the model file, as a sentence tells."""
+    return _explanation("stale-dump", 0.0, age)
+
+
+def other_dump() -> Explanation:
+    """Return the explanation that a dump file is not what the operators behind it read."""
+    return _explanation("stale-dump", 1.0, _OTHER_FILE)
+
+
 class Other(NamedTuple):
     """Another golden tensor of the same shape.
 
@@ -172,7 +182,7 @@ def explanations_of(
     around
         What surrounds it.
     """
-    stale = [_explanation("stale-dump", 0.0, around.stale)] if around.stale else []
+    stale = [older_dump(around.stale)] if around.stale else []
     if estimate.fed_otherwise:
         return [_other_input(estimate, around)] + (patterns_of(estimate, pair, (), around) if pair is not None else []) + stale
     if estimate.output.whole:
@@ -180,7 +190,7 @@ def explanations_of(
     found = _golden_spoiled(estimate, around)
     found += patterns_of(estimate, pair, others, around) if pair is not None else _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
-        found.insert(0, _explanation("stale-dump", 1.0, _OTHER_FILE))
+        found.insert(0, other_dump())
     elif around.golden_right:
         found += [_explanation("stale-dump", 0.0, _PERHAPS)] if around.contradicted == READER else []
     elif around.contradicted and not any(entry.blameless or entry.kind == "padding" for entry in found):
