@@ -87,10 +87,11 @@ def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
         at = int(np.argmax(share)) if share.size else 0
         worst = float(share.reshape(-1)[at]) if share.size else 0.0
         dot = float(np.sum(np.where(both, x, 0.0) * size))
+        slice_ratio = _worst_slice(off, unit, 0.1 * whole)
     return OwnError(
         distance=_root(squares[0], squares[2]),
         ratio=_root(squares[0], squares[1]),
-        slice_ratio=_worst_slice(off, unit, 0.1 * whole),
+        slice_ratio=slice_ratio,
         worst=worst,
         worst_at=at,
         odd=odd,

@@ -66,7 +66,7 @@ def beside_by_golden(
     found = None if made is None else computed(op.type, read, made, told)
     if made is None or found is None:
         return None
-    names = [state.owner.name if state.owner is not None else state.tensor for state in inputs]
+    names = [state.source or state.tensor for state in inputs]
     return ComputedPair(made.target, found, output.dtype, [(name, pair.target) for name, pair in zip(names, read)])
 
 

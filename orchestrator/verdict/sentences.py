@@ -76,7 +76,7 @@ def _where(place: Place) -> str:
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if estimate is not None and estimate.computed is not None:
         return "; computed again from the device's own inputs it comes out otherwise, so the error is its own."
-    if estimate is not None and estimate.follows and not estimate.golden_wrong:
+    if estimate is not None and estimate.follows and not estimate.golden_wrong and first.inputs != BAD:
         return "; computed again from the device's own inputs it is right, so the error is inherited, and grew on the way."
     if first.inputs == GOOD:
         return _out_of_good(estimate)
