@@ -31,7 +31,7 @@ def added(*values: Value) -> Value:
 
 def chosen(where: Array, value: Value, other: Value) -> Value:
     """Return values of one or the other."""
-    result = np.where(where, value.array, other.array)
+    result: Array = np.where(where, value.array, other.array)
     if value.error is None and other.error is None:
         return Value(result)
     errors = [np.broadcast_to(0.0 if entry.error is None else entry.error, result.shape) for entry in (value, other)]

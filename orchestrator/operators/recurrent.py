@@ -368,8 +368,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     states = []
     for number in (4, 5):
         value = optional(inputs, number)
-        shape = (x.array.shape[1], hidden)
-        states.append(_zeros(*shape) if value is None else moved(lambda array, shape=shape: array.reshape(shape), value))
+        states.append(_zeros(x.array.shape[1], hidden) if value is None else moved(lambda array: array.reshape(-1, hidden), value))
     shown, cell = states
     made: List[States] = []
     numbers = range(x.array.shape[0])
