@@ -124,12 +124,15 @@ def sum_of_products(
     return Value(array + bias.array, joined(error, bias.error))
 
 
-def _root_of_sums(multiply: Callable[[Array, Array], Array], pairs: Sequence[Tuple[List[Array], Array]], result: Array, share: float) -> Array:
+def _root_of_sums(
+    multiply: Callable[[Array, Array], Array], pairs: Sequence[Tuple[List[Array], Array]], result: Array, share: float
+) -> Array:
     """Return √(Σ (Σ left²) · right² of all pairs + (share · result)²), in the type of the result and without overflow.
 
     0 where that is not finite: then the result is not either, and tells it.
     """
-    total, scale = None, 1.0
+    total: Any = None
+    scale = 1.0
     for lefts, right in pairs:
         largest = max(_largest(array) for array in lefts) or 1.0
         squares = _squares(lefts[0], largest, result.dtype)
