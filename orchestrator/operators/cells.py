@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .activations import sigmoid, softplus
-from .primitives import elementwise, moved
+from .primitives import elementwise, moved, sum_of_products
 from .registry import CannotCompute
 from .value import Arithmetic, Value, joined
 
@@ -31,7 +31,7 @@ def added(*values: Value) -> Value:
 
 def chosen(where: Array, value: Value, other: Value) -> Value:
     """Return values of one or the other."""
-    result = np.where(where, value.array, other.array)
+    result: Array = np.where(where, value.array, other.array)
     if value.error is None and other.error is None:
         return Value(result)
     errors = [np.broadcast_to(0.0 if entry.error is None else entry.error, result.shape) for entry in (value, other)]
@@ -45,6 +45,29 @@ def stacked(values: Sequence[Value], axis: int = 0) -> Value:
         return Value(result)
     errors = [np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape) for value in values]
     return Value(result, np.stack(errors, axis))
+
+
+def turned(value: Value) -> Value:
+    """Return the transpose of a matrix."""
+    return moved(lambda array: array.T, value)
+
+
+def zeros(batch: int, hidden: int) -> Value:
+    """Return the state [batch, hidden] that a layer begins with."""
+    return Value(np.zeros((batch, hidden)))
+
+
+def projected(x: Value, matrix: Value, bias: Optional[Value], arithmetic: Arithmetic) -> Value:
+    """Return x [steps, batch, inputs] times a matrix [inputs, outputs], for all steps at once."""
+    steps, batch = x.array.shape[:2]
+    flat = moved(lambda array: array.reshape((steps * batch, -1)), x)
+    made = sum_of_products(np.matmul, flat, matrix, matrix.array.shape[0], arithmetic, bias)
+    return moved(lambda array: array.reshape((steps, batch, -1)), made)
+
+
+def quarters(hidden: int, order: str) -> List[slice]:
+    """Return where the gates i, f, g (what is taken up) and o stand in a matrix of this order."""
+    return [slice(order.index(gate) * hidden, (order.index(gate) + 1) * hidden) for gate in "ifgo"]
 
 
 class Weights:

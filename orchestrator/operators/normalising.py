@@ -178,17 +178,18 @@ def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     return [elementwise(lambda array: np.where(nothing, 0.0, array), made)]
 
 
-@operator(caffe=["Normalize"], per_row=True)
+@operator(caffe=["Normalize"], ascend=["Normalize"], per_row=True)
 def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalize of Caffe's SSD branch: by the 2-norm of a picture, or of each place's channels, times a scale."""
-    x, factor = given(inputs, 0, "input"), given(inputs, 1, "scale")
+    layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
+    x, factor = channels_first(given(inputs, 0, "input"), layout), given(inputs, 1, "scale")
     axes = tuple(range(1, x.array.ndim)) if bool(node.get("across_spatial", True)) else (1,)
     made = _normed(x, axes, 2, arithmetic, plus=float(node.get("eps", 1e-10)))
     if bool(node.get("channel_shared", True)):
         placed = moved(lambda array: array.reshape(-1)[:1].reshape((1,) * x.array.ndim), factor)
     else:
         placed = _of_channels(factor, x) or factor
-    return [_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic)]
+    return [as_given(_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic), layout)]
 
 
 @operator(ascend=["L2Normalize"])
@@ -207,9 +208,9 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     return [_mean_variance(x, axes, 1e-9, True, arithmetic)]
 
 
-@operator(caffe=["MVN"], per_row=True)
+@operator(caffe=["MVN"], ascend=["MVN"], per_row=True)
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Caffe MVN: within each channel of a picture, or across them."""
+    """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
     x = given(inputs, 0, "input")
     axes = tuple(range(1 if bool(node.get("across_channels", False)) else 2, x.array.ndim))
     return [_mean_variance(x, axes, float(node.get("eps", 1e-9)), bool(node.get("normalize_variance", True)), arithmetic)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -112,32 +112,51 @@ def sum_of_products(
     array = multiply(factor, weight)
     sums = arithmetic.accumulator**2 * terms / 6.0
     own = sums + arithmetic.factors**2 * 2.0 / 3.0
-    parts = []
-    if own or x.error is not None:
-        moved_by = [] if x.error is None else [np.broadcast_to(x.error, x.array.shape)]
-        parts.append(_root_of_squares(multiply, moved_by + ([np.sqrt(own) * np.abs(factor)] if own else []), [weight]))
-    if w.error is not None:
-        parts.append(_root_of_squares(multiply, [factor], [np.broadcast_to(w.error, w.array.shape)]))
-    if sums:
-        parts.append(np.sqrt(sums) * np.abs(array))
+    error = None
+    if own or x.error is not None or w.error is not None:
+        left = [] if x.error is None else [np.broadcast_to(x.error, x.array.shape)]
+        pairs = [(left + ([np.abs(factor) * float(np.sqrt(own))] if own else []), weight)]
+        if w.error is not None:
+            pairs.append(([factor], np.broadcast_to(w.error, w.array.shape)))
+        error = _root_of_sums(multiply, [pair for pair in pairs if pair[0]], array, float(np.sqrt(sums)))
     if bias is None:
-        return Value(array, joined(*parts))
-    return Value(array + bias.array, joined(*parts, bias.error))
+        return Value(array, error)
+    return Value(array + bias.array, joined(error, bias.error))
 
 
-def _root_of_squares(multiply: Callable[[Array, Array], Array], left: List[Array], right: List[Array]) -> Array:
-    """Return √(Σ (Σ left²) · (Σ right²)), in float32 where nothing is wider, without overflow."""
-    factors, scales = [], []
-    for arrays in (left, right):
-        dtype = np.float32 if all(array.dtype != np.float64 for array in arrays) else np.float64
-        scale = max(_largest(array) for array in arrays) or 1.0
-        squares = np.square(np.asarray(arrays[0] / dtype(scale), dtype))
-        for array in arrays[1:]:
-            squares += np.square(np.asarray(array / dtype(scale), dtype))
-        factors.append(squares)
-        scales.append(scale)
-    root = np.sqrt(np.maximum(multiply(factors[0], factors[1]), 0.0))
-    return root * root.dtype.type(scales[0] * scales[1])
+def _root_of_sums(
+    multiply: Callable[[Array, Array], Array], pairs: Sequence[Tuple[List[Array], Array]], result: Array, share: float
+) -> Array:
+    """Return √(Σ (Σ left²) · right² of all pairs + (share · result)²), in the type of the result and without overflow.
+
+    0 where that is not finite: then the result is not either, and tells it.
+    """
+    total: Any = None
+    scale = 1.0
+    for lefts, right in pairs:
+        largest = max(_largest(array) for array in lefts) or 1.0
+        squares = _squares(lefts[0], largest, result.dtype)
+        for array in lefts[1:]:
+            squares += _squares(array, largest, result.dtype)
+        reach = _largest(right) or 1.0
+        made = np.asarray(multiply(squares, _squares(right, reach, result.dtype)))
+        if total is None:
+            total, scale = made, largest * reach
+        else:
+            total += made * (largest * reach / scale) ** 2
+    if share:
+        part = np.asarray(result * (share / scale))
+        part *= part
+        total += part
+    root = np.maximum(total, 0.0, out=total)
+    np.sqrt(root, out=root)
+    root *= scale
+    return root if np.isfinite(root.sum()) else np.where(np.isfinite(root), root, 0.0).astype(root.dtype)
+
+
+def _squares(array: Array, scale: float, dtype: Any) -> Array:
+    scaled = np.asarray(array / scale, dtype)
+    return np.multiply(scaled, scaled, out=scaled) if scaled.ndim else scaled * scaled
 
 
 def _largest(array: Array) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -142,7 +142,7 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         once = "".join(sorted(letter for letter in set(named) if named.count(letter) == 1))
         right = ("..." if "..." in left else "") + once
         equation = left + "->" + right
-    sizes = {}
+    sizes: Dict[str, int] = {}
     for term, value in zip(operands, values):
         before, dots, behind = term.partition("...")
         shape = value.array.shape

@@ -281,4 +281,5 @@ def _load() -> None:
             scaling,
             softmax,
             sums,
+            unrolled,
         )

@@ -6,7 +6,7 @@ Every axis is resized by itself: an output is a sum of a few inputs along it, ea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class _Taps:
 
 def _nearest(coordinates: Array, size: int, way: str, scale: float = 1.0) -> _Taps:
     """Return the nearest places; by a factor that is not whole, nor one by a whole number, those on the border may fall to either side."""
-    ways = {
+    ways: Dict[str, Callable[[Array], Array]] = {
         "round_prefer_floor": lambda x: np.ceil(x - _F(0.5)),
         "round_prefer_ceil": lambda x: np.floor(x + _F(0.5)),
         "floor": np.floor,

@@ -78,6 +78,8 @@ def test_like_opencv():
             layer = 'type: "MVN" mvn_param { across_channels: %s normalize_variance: %s }' % (str(across).lower(), str(divide).lower())
             made = arrays(Node("caffe", "MVN", {"across_channels": across, "normalize_variance": divide}), [X])[0]
             same(made, by_opencv(layer))
+            made = arrays(Node("ascend", "MVN", {"across_channels": across, "normalize_variance": divide}), [X])[0]
+            same(made, by_opencv(layer))
 
 
 @pytest.mark.parametrize("across", [True, False])
@@ -89,6 +91,8 @@ def test_normalize_of_ssd(across, shared):
     wanted = wanted * factor.reshape(1, -1, 1, 1)
     entries = {"across_spatial": across, "channel_shared": shared, "eps": 1e-3}
     same(arrays(Node("caffe", "Normalize", entries), [X, factor])[0], wanted)
+    made = arrays(Node("ascend", "Normalize", entries, layouts=("NHWC", "ND")), [np.moveaxis(X, 1, -1), factor])[0]
+    same(made, np.moveaxis(wanted, 1, -1))
 
 
 def test_ascend_layers():

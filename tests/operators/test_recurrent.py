@@ -152,6 +152,32 @@ def test_ascend(order, direction, states):
             compute(Node("ascend", "DynamicRNN", {says: value}), [inputs[0], w, bias])
 
 
+@pytest.mark.parametrize("order", ["zrh", "rzh"])
+@pytest.mark.parametrize("direction", ["UNIDIRECTIONAL", "REDIRECTIONAL"])
+def test_ascend_gru(order, direction):
+    inputs = layer("GRU", 1)
+    way = "forward" if direction == "UNIDIRECTIONAL" else "reverse"
+    entries = {"hidden_size": HIDDEN, "direction": way, "linear_before_reset": 1}
+    right = by_onnxruntime("GRU", inputs[:4] + inputs[4:6], entries, 14, 2)
+
+    def turned(matrix):
+        parts = np.split(matrix, 3)
+        return np.concatenate([parts["zrh".index(gate)] for gate in order])
+
+    biases = [turned(part) for part in np.split(inputs[3][0], 2)]
+    node = Node("ascend", "DynamicGRUV2", {"gate_order": order, "direction": direction})
+    given_inputs = [inputs[0], turned(inputs[1][0]).T, turned(inputs[2][0]).T, *biases, None, inputs[5]]
+    made = arrays(node, given_inputs)
+    same(made[0], right[0][:, 0])
+    # What is new is mixed with what was before.
+    before = np.concatenate([inputs[5], made[1][:-1]] if way == "forward" else [made[1][1:], inputs[5]])
+    same(made[1], (1 - made[2]) * made[4] + made[2] * before)
+    with pytest.raises(CannotCompute, match="reset_after"):
+        compute(Node("ascend", "DynamicGRUV2", {"reset_after": False}), given_inputs)
+    with pytest.raises(CannotCompute, match="seq_length"):
+        compute(node, [*given_inputs[:5], np.array([STEPS, 2, STEPS]), inputs[5]])
+
+
 def test_tensorflow_cells():
     x, h, c = tensor(0, BATCH, SIZE), tensor(1, BATCH, HIDDEN), tensor(2, BATCH, HIDDEN) * 4
     w, bias = tensor(3, SIZE + HIDDEN, 4 * HIDDEN), tensor(4, 4 * HIDDEN)
