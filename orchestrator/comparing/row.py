@@ -44,6 +44,7 @@ SAMPLED = "sampled"
 """Row.warning: only a sample of the elements was compared, as was asked for."""
 
 DECIDED_OTHERWISE = "decided_otherwise"
+BY_ROUNDING = "by_rounding"
 """Row.warning: it holds decisions near a tie that are others than golden ones, or what follows from such; golden data do not fit it."""
 
 

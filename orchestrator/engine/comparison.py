@@ -247,6 +247,7 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
+        from .by_computing import judge_by_computing
         from .recomputation import Recomputation
         from .rereading import RunReader
         from .result import RunResult
@@ -260,6 +261,9 @@ class Run:
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
         reader = self.reader or RunReader(self.engine, recomputation)
+        if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
+            with self.store.transaction():
+                judge_by_computing(self.engine, reader)
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])

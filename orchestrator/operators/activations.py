@@ -15,7 +15,7 @@ from .elementwise import aligned, each, erf
 from .movement import channel_axis
 from .primitives import elementwise, roundings
 from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
-from .value import Arithmetic, Value
+from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any
 
@@ -87,8 +87,8 @@ def _stepwise(function: Callable[..., Array], x: Value, arithmetic: Arithmetic) 
 each("relu", _relu, onnx=("Relu",), tensorflow=("Relu",), ascend=("Relu",))
 each("relu6", lambda x: np.clip(x, 0, 6), caffe=("ReLU6",), tensorflow=("Relu6",), ascend=("Relu6",))
 _SIGMOID = ("Sigmoid",)
-each("sigmoid_activation", sigmoid, curve=True, onnx=_SIGMOID, caffe=_SIGMOID, tensorflow=_SIGMOID, ascend=_SIGMOID)
-each("tanh", np.tanh, curve=True, onnx=("Tanh",), caffe=("TanH",), tensorflow=("Tanh",), ascend=("Tanh",))
+each("sigmoid_activation", sigmoid, curve=True, up_to_one=True, onnx=_SIGMOID, caffe=_SIGMOID, tensorflow=_SIGMOID, ascend=_SIGMOID)
+each("tanh", np.tanh, curve=True, up_to_one=True, onnx=("Tanh",), caffe=("TanH",), tensorflow=("Tanh",), ascend=("Tanh",))
 _curve("log_sigmoid", lambda x, inner: -_softplus_in_steps(-x, inner), ascend=("LogSigmoid",))
 _SOFTPLUS = ("Softplus",)
 _curve("softplus_activation", _softplus_in_steps, onnx=_SOFTPLUS, caffe=("BNLL",), tensorflow=_SOFTPLUS, ascend=(*_SOFTPLUS, "BNLL"))
@@ -191,7 +191,10 @@ def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
 
 
 def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
-    return _stepwise(lambda array, inner: array * sigmoid(beta * array) * inner, x, arithmetic)
+    absolute = Value(np.zeros(()), np.asarray(FLOAT32_ROUNDING))
+    inner = roundings(1, arithmetic.intermediate)
+    made = elementwise(lambda array, once, off: array * (sigmoid(beta * array) * once + off), x, *inner, absolute)
+    return made.with_step(arithmetic.intermediate)
 
 
 @operator(onnx=("Gelu",), ascend=("GeluV2",), per_row=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from .primitives import elementwise
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
-from .value import Arithmetic, Value, joined
+from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined
 
 Array = Any
 
@@ -23,21 +23,32 @@ _FURTHEST = 6
 _TERMS = 7
 
 
-def each(name: str, function: Callable[..., Array], inputs: int = 1, curve: bool = False, **spellings: Sequence[str]) -> None:
+def each(
+    name: str, function: Callable[..., Array], inputs: int = 1, curve: bool = False, up_to_one: bool = False, **spellings: Sequence[str]
+) -> None:
     """Register a function of each element that has no attributes.
 
     Parameters
     ----------
     curve
         The device computes it in several steps (exponentials, roots), so that its result is rounded once more.
+    up_to_one
+        Its values lie between -1 and 1 and go to their ends: libraries compute it to within float32's rounding of 1, so that next to
+        nothing remains of the values near 0 at its ends.
     """
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        return [elementwise(function, *_old_broadcast(node, values), steps=arithmetic.intermediate if curve else 0.0)]
+        found = elementwise(function, *_old_broadcast(node, values), steps=arithmetic.intermediate if curve else 0.0)
+        return [with_absolute(found) if up_to_one else found]
 
     compute.__name__ = name
     operator(per_row=True, **spellings)(compute)  # type: ignore[arg-type]
+
+
+def with_absolute(value: Value) -> Value:
+    """Return a value that is known to within float32's rounding of 1."""
+    return Value(value.array, joined(value.error, np.full(value.array.shape, FLOAT32_ROUNDING)))
 
 
 def _old_broadcast(node: Node, values: List[Value]) -> List[Value]:
@@ -362,8 +373,8 @@ _INVERSES = ("Reciprocal", "Inv")
 each("reciprocal", lambda x: 1.0 / x, curve=True, onnx=("Reciprocal",), tensorflow=_INVERSES, ascend=_INVERSES)
 each("logarithm_of_one_more", np.log1p, curve=True, tensorflow=("Log1p",), ascend=("Log1p",))
 each("exponential_minus_one", np.expm1, curve=True, tensorflow=("Expm1",), ascend=("Expm1",))
-each("error_function", erf, curve=True, onnx=("Erf",), tensorflow=("Erf",), ascend=("Erf",))
-each("error_function_left", lambda x: 1.0 - erf(x), curve=True, tensorflow=("Erfc",), ascend=("Erfc",))
+each("error_function", erf, curve=True, up_to_one=True, onnx=("Erf",), tensorflow=("Erf",), ascend=("Erf",))
+each("error_function_left", lambda x: 1.0 - erf(x), curve=True, up_to_one=True, tensorflow=("Erfc",), ascend=("Erfc",))
 for _name, _function in (
     ("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan), ("Asin", np.arcsin), ("Acos", np.arccos), ("Atan", np.arctan),
     ("Sinh", np.sinh), ("Cosh", np.cosh), ("Asinh", np.arcsinh), ("Acosh", np.arccosh), ("Atanh", np.arctanh),

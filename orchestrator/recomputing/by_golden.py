@@ -25,6 +25,8 @@ Formula = Callable[[Sequence[Value], Arithmetic], Value]
 FITS = 1e-5
 """Golden data of float32 follow from golden data by an operator's formula up to this relative distance."""
 _EQUAL = 1e-6
+_EXPLAINED = 3.0
+"""Golden data follow, too, where they are off by no more than so many times what float32 explains."""
 _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by this factor."""
 _VERSION = 13
@@ -245,20 +247,21 @@ def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
 
 
 def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
-    """Return how far a golden output is from what a formula makes of inputs; None where they do not fit it."""
+    """Return how far a golden output is from what a formula makes of inputs, beyond what float32 explains; None where they do not fit it."""
     try:
         with np.errstate(all="ignore"):
-            made = formula(inputs, Arithmetic()).array
-        if made.size != golden.size:
+            made = formula(inputs, Arithmetic())
+        if made.array.size != golden.size:
             return None
-        x, y = np.asarray(golden, np.float64), made.reshape(golden.shape).astype(np.float64)
+        made = _shaped(made, golden.shape)
     except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
         return None
-    finite = np.isfinite(x) & np.isfinite(y)
-    if not ((x == y) | np.isnan(y) | finite).all():
+    if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
-    norm, off = (float(np.linalg.norm(values[finite])) for values in (y, x - y))
-    return off / norm if norm else None if off else 0.0
+    found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
+    if found.odd or not np.isfinite(found.distance):
+        return None
+    return 0.0 if found.ratio <= _EXPLAINED else found.distance
 
 
 def _node(

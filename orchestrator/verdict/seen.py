@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import (
+    BY_ROUNDING,
     CORRUPT,
     DECIDED_OTHERWISE,
     EXPECTED_ABSENT,
@@ -42,8 +43,8 @@ COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
-EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE = 32, 64, 128, 256, 512
-REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE
+EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, ROUNDED = 32, 64, 128, 256, 512, 1024
+REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | ROUNDED
 """Marks of a row, see :class:`SeenRow`."""
 
 
@@ -151,7 +152,7 @@ class SeenRow(NamedTuple):
         Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a counterpart (``PAIRED``); its file could be
         read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
         (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``); only a sample was compared (``SAMPLE``); it was decided
-        otherwise near a tie (``OTHERWISE``).
+        otherwise near a tie (``OTHERWISE``); it is outside its limits by rounding alone (``ROUNDED``).
     found
         What was found in the tensor.
     """
@@ -240,6 +241,8 @@ def _marks(row: Row, judged: Row) -> int:
         marks = GOLDEN_NAN
     if row.warning == SAMPLED:
         marks |= SAMPLE
+    if row.warning == BY_ROUNDING:
+        marks |= ROUNDED
     if row.warning == DECIDED_OTHERWISE:
         marks |= OTHERWISE
     if judged.verdict == NOT_COMPARED and kind != "input":

@@ -24,6 +24,7 @@ from .seen import (
     PAIRED,
     READABLE,
     REMARKABLE,
+    ROUNDED,
     SAMPLE,
     WITH_NAN,
     SeenRow,
@@ -240,7 +241,7 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: [], OTHERWISE: []}
+        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: [], OTHERWISE: [], ROUNDED: []}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
@@ -277,6 +278,7 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         WITH_NAN: "NaN at the same places on both sides, which were left out",
         GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
         OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
+        ROUNDED: "left limits by rounding alone: every operator up to there was computed again and is right",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
     }
     return tuple(text for mark, finding in findings.items() for text in _about(tensors[mark], finding))

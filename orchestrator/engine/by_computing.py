@@ -1,0 +1,133 @@
+"""Rows outside their limits that rounding alone explains: every operator up to them was computed again from the device's own inputs, and is right.
+
+What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has shown they did
+not. And what fades again, so that the network's outputs are within their limits, is no failure.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional, Set, Tuple
+
+from ..comparing.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
+from ..dumps.place import Place
+from ..judging.computed import RIGHT, Judged
+from ..model.graph import ModelGraph
+from ..model.never import no_dump_reason
+from ..model.nodes import OpNode
+from ..verdict.inputs import Inputs
+from ..verdict.judging import by_defaults, judge, not_applicable, subject_of
+from ..verdict.observations import Observations, ObservedOp
+from .engine import Engine
+from .rereading import RunReader
+
+REMARK = "by rounding alone: every operator up to here was computed again from the device's own inputs and is right"
+"""Remark on such a row."""
+
+Key = Tuple[Place, str, int]
+
+
+def judge_by_computing(engine: Engine, reader: RunReader) -> None:
+    """Let rows pass that are outside their limits by rounding alone; those of an earlier start that no longer are fail again."""
+    rows = [row for row in engine.store.rows(verdict=FAIL) if by_defaults(row.decided_by)]
+    before = [row for row in engine.store.rows(verdict=PASS) if row.warning == BY_ROUNDING]
+    if not rows and not before:
+        return
+    seen = Observations(engine.store.rows())
+    proof = _Proof(engine, seen, reader, [*rows, *before])
+    changed = [_failing(row) for row in before if not proof.right(row)]
+    rows = [row for row in [*rows, *before] if proof.right(row)]
+    passing = [row for row in rows if _as_a_whole(row, engine)]
+    rest = [row for row in rows if not _as_a_whole(row, engine)]
+    faded = [row for row in rest if proof.outputs_pass(row.place, {(row.place, row.tensor) for row in passing})]
+    changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
+    changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
+    engine.put_rows(changed)
+
+
+def _as_a_whole(row: Row, engine: Engine) -> bool:
+    """Tell whether a row is within its limits but for that of the worst slice."""
+    names = row.decided_by.split("; ")
+    if row.verdict == FAIL and all(name.startswith(WORST_SLICE) for name in names):
+        return True
+    limits = engine.options.limits
+    metrics = {name: value for name, value in row.metrics.items() if name != WORST_SLICE}
+    return judge(metrics, limits, {*not_applicable(row), WORST_SLICE}, subject_of(row)).passed
+
+
+def _passing(row: Row) -> Row:
+    return row.but(verdict=PASS, reason="; ".join(filter(None, (row.reason, REMARK))), warning=BY_ROUNDING)
+
+
+def _failing(row: Row) -> Row:
+    return row.but(verdict=FAIL, reason=row.reason.replace("; " + REMARK, ""), warning="")
+
+
+class _Proof:
+    """Which operators of a run are right, with all that feed them."""
+
+    def __init__(self, engine: Engine, seen: Observations, reader: RunReader, rows: List[Row]) -> None:
+        self._engine = engine
+        self._seen = seen
+        self._inputs = Inputs(seen, engine.graphs)
+        self._known: Dict[Tuple[Place, int], bool] = {}
+        ops: Dict[Tuple[Place, str], ObservedOp] = {}
+        for row in rows:
+            found = seen.find(row.place, row.op)
+            if found is not None:
+                ops.setdefault((found.place, found.name), found)
+        urgent: Dict[Tuple[Place, str], ObservedOp] = {}
+        for op in ops.values():
+            for one in (op, *self._inputs.before(op)):
+                urgent.setdefault((one.place, one.name), one)
+        self._judged: Mapping[Key, Judged] = reader.recompute(self._inputs, list(urgent.values()), [])
+
+    def right(self, row: Row) -> bool:
+        """Tell whether the operator that made a row's tensor is right, and all before it."""
+        graph = self._engine.graphs.of(row.place.model)
+        node = next(iter(graph.ops_named(row.op)), None) if graph is not None else None
+        if graph is None or node is None:
+            return False
+        if row.kind != "input":
+            return self._is_right(graph, node, row.place)
+        source = node.inputs[row.tensor_index or 0] if (row.tensor_index or 0) < len(node.inputs) else None
+        producer = graph.producer(node, source[0]) if source is not None else None
+        return producer is not None and self._is_right(graph, producer, row.place)
+
+    def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
+        """Tell whether all compared outputs of a place that no other operator reads are within their limits; at least one must be there."""
+        graph = self._engine.graphs.of(place.model)
+        if graph is None:
+            return False
+        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"] or [[op for op in graph.ops if not graph.consumers(op)]]
+        found = [self._seen.find(place, op.name) for op in (op for ops in last for op in ops)]
+        outputs = [row for op in found if op is not None for row in op.outputs.values() if row.compared]
+        return bool(outputs) and all(row.verdict == PASS or (place, row.tensor) in passing for row in outputs)
+
+    @staticmethod
+    def _last(graph: ModelGraph, op: OpNode) -> List[OpNode]:
+        producers = (graph.producer(op, source[0]) for source in op.inputs if source is not None)
+        return [producer for producer in producers if producer is not None]
+
+    def _is_right(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
+        """Tell whether an op and all before it are right: one that has no dump by its nature counts as it is fed."""
+        waiting, walked = [node], {node.position}
+        while waiting:
+            at = waiting.pop()
+            known = self._known.get((place, at.position))
+            if known is None:
+                known = self._known[place, at.position] = self._alone(at, place)
+            if not known:
+                return False
+            for source in at.inputs:
+                producer = graph.producer(at, source[0]) if source is not None else None
+                if producer is not None and producer.position not in walked:
+                    walked.add(producer.position)
+                    waiting.append(producer)
+        return True
+
+    def _alone(self, node: OpNode, place: Place) -> bool:
+        observed: Optional[ObservedOp] = self._seen.find(place, node.name)
+        if observed is None:
+            return no_dump_reason(node) is not None
+        states = [self._judged.get((place, node.name, number)) for number in observed.outputs]
+        return bool(states) and all(one is not None and one.state == RIGHT and not one.assumed for one in states)
