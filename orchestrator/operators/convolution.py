@@ -10,8 +10,11 @@ from numpy.lib.stride_tricks import as_strided
 
 Array = Any
 
-SCRATCH_BYTES = 16 << 20
-"""How much a slice of the input may grow to when its windows are laid out (it need not fit a cache: 4 to 64 MiB are equally fast)."""
+SCRATCH_BYTES = 2 << 20
+"""How much a slice of the input may grow to when its windows are laid out.
+
+Seven convolutions of usual networks took least time with 0.5 to 2 MiB (a core's cache: 1 MiB), 15 to 50 % more with 16 MiB.
+"""
 
 
 def convolve(
@@ -40,7 +43,6 @@ def convolve(
         return _depthwise(x, w, strides, dilations, sizes, groups, dtype)
     out = np.empty((x.shape[0], groups, filters // groups) + sizes, dtype)
     flat = np.ascontiguousarray(w.reshape(groups, filters // groups, -1))
-    # An axis of one window position and one of stride 1 lets rows be joined: the chunks are along the first axis of the window.
     row_bytes = max(1, x.shape[1] * int(np.prod(kernel)) * int(np.prod(sizes[1:])) * dtype.itemsize)
     rows = max(1, SCRATCH_BYTES // row_bytes)
     for image in range(x.shape[0]):

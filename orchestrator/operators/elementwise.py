@@ -124,8 +124,8 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
-_BOTH = {"onnx": ("Add",), "tensorflow": ("Add", "AddV2"), "ascend": ("Add", "AddV2")}
-each("add", np.add, 2, **_BOTH)
+_ADD = ("Add", "AddV2")
+each("add", np.add, 2, onnx=("Add",), tensorflow=_ADD, ascend=_ADD)
 each("subtract", np.subtract, 2, onnx=("Sub",), tensorflow=("Sub",), ascend=("Sub",))
 each("multiply", np.multiply, 2, onnx=("Mul",), tensorflow=("Mul",), ascend=("Mul",))
 each("real_division", np.true_divide, 2, tensorflow=("RealDiv",), ascend=("RealDiv",))

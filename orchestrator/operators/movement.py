@@ -387,7 +387,7 @@ def split(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     sizes = [length - sum(size for size in sizes if size >= 0) if size == -1 else size for size in sizes]
     if sum(sizes) != length:
         raise CannotCompute("it splits %d into %s" % (length, sizes))
-    return _cut(x, axis, np.cumsum(sizes)[:-1])
+    return _cut(x, axis, [sum(sizes[:number]) for number in range(1, len(sizes))])
 
 
 def _split_of(node: Node, inputs: Inputs) -> Tuple[Value, int, Optional[List[int]], int]:

@@ -51,6 +51,14 @@ class _Windows:
             if all(entry.start < entry.stop for entry in outputs):
                 yield tuple(outputs), tuple(inputs), place
 
+    @property
+    def whole(self) -> bool:
+        """Whether there is one window, which is the whole input."""
+        return (
+            tuple(self.kernel) == tuple(self.sizes) and set(self.counts) == {1} and not any(list(self.begin) + list(self.end))
+            and set(self.dilations) == {1}
+        )  # fmt: skip
+
     def inside(self, padded: bool) -> Array:
         """Return how many places of each window [*counts] lie in the input, or in it and its pads (``padded``)."""
         total = np.ones((), np.int64)
@@ -68,11 +76,26 @@ def _largest(x: Value, windows: _Windows) -> Value:
     """Return the largest value in each window of [N, C, ...], with its own error."""
     if x.error is not None:
         return _largest_and_place(x, windows)[0]
+    if windows.whole:
+        return Value(np.max(x.array, axis=tuple(range(2, x.array.ndim)), keepdims=True))
     best = _lowest(x, windows)
     for outputs, inputs, _ in windows.places():
         some = best[(Ellipsis,) + outputs]
         np.maximum(some, x.array[(Ellipsis,) + inputs], out=some)
     return Value(best)
+
+
+def _largest_of_all(x: Value, counts: Tuple[int, ...]) -> Tuple[Value, Array]:
+    lead = x.array.shape[:2]
+    flat = x.array.reshape(lead + (-1,))
+    where = np.argmax(flat, axis=2)
+    best = np.take_along_axis(flat, where[..., None], 2)
+    error = None
+    if x.error is not None:
+        own = np.broadcast_to(x.error, x.array.shape).reshape(flat.shape)
+        near = best - flat <= np.hypot(own, np.take_along_axis(own, where[..., None], 2))
+        error = np.max(np.where(near, own, 0.0), axis=2).reshape(lead + counts)
+    return Value(best.reshape(lead + counts), error), where.reshape(lead + counts)
 
 
 def _lowest(x: Value, windows: _Windows) -> Array:
@@ -88,6 +111,8 @@ def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
     A value that another one equals up to its error has the larger error of both: either may have won.
     """
     lead = x.array.shape[:2]
+    if windows.whole:
+        return _largest_of_all(x, windows.counts)
     best = _lowest(x, windows)
     where = np.full(lead + windows.counts, -1, np.int64)
     own = None if x.error is None else np.broadcast_to(x.error, x.array.shape)
@@ -114,6 +139,10 @@ def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Opti
         slopes = power * np.abs(array) ** (power - 1.0)
         array = np.abs(array) ** power
     own = None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
+    if windows.whole:
+        axes = tuple(range(2, array.ndim))
+        sums = [None if part is None else np.sum(part, axis=axes, keepdims=True) for part in (array, np.square(array), own)]
+        return sums[0], None if sums[2] is None else np.sqrt(sums[2]), sums[1]
     shape = x.array.shape[:2] + windows.counts
     total, squares, error = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for outputs, inputs, _ in windows.places():

@@ -13,7 +13,7 @@ from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import centred, mean
 from .sums import given, optional
-from .value import Arithmetic, Value, joined
+from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined
 
 Array = Any
 
@@ -26,7 +26,8 @@ def _by_statistics(
 ) -> Value:
     """Return (x - mean) / √(variance + ε) · scale + offset; all but x broadcast to it.
 
-    Devices fold it to x · a + b, so one rounding of each of both counts: where they cancel that is a large error.
+    Devices fold it to x · a + b, so one rounding of each of both counts: where they cancel that is a large error. What is folded
+    is known before anything runs, and in float32 at least.
     """
     scale, offset = scale or _ONE, offset or _ZERO
 
@@ -42,7 +43,8 @@ def _by_statistics(
         return made
     wide = [np.asarray(value.array, np.float64) for value in (center, variance, scale, offset)]
     times = factor(wide[1], wide[2])
-    return Value(made.array, joined(made.error, step * np.abs(x.array * times), step * np.abs(wide[3] - wide[0] * times)))
+    folded = min(step, FLOAT32_ROUNDING / np.sqrt(3.0)) * np.abs(wide[0] * times)
+    return Value(made.array, joined(made.error, step * np.abs(x.array * times), step * np.abs(wide[3] - wide[0] * times), folded))
 
 
 def _channel(value: Optional[Value], axis: int, x: Value) -> Optional[Value]:

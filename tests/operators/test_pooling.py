@@ -202,10 +202,13 @@ def test_errors():
     for power in (1, 2, 3):
         spread_as_stated(Node("onnx", "LpPool", {**window, "p": power}), [x], generator)
     spread_as_stated(Node("onnx", "GlobalAveragePool"), [x], generator)
+    spread_as_stated(Node("onnx", "GlobalMaxPool"), [x], generator)
+    spread_as_stated(Node("onnx", "GlobalLpPool"), [x], generator)
     # One of four values that is not known well, and nearly the largest.
     array = np.zeros((1, 1, 2, 2))
     array[0, 0] = [[1.0, 0.99], [0.0, 0.0]]
     own = np.zeros((1, 1, 2, 2))
     own[0, 0, 0, 1] = 0.1
-    made = compute(Node("onnx", "MaxPool", {"kernel_shape": [2, 2]}), [Value(array, own)])[0]
-    assert made.array[0, 0, 0, 0] == 1.0 and made.error[0, 0, 0, 0] == 0.1
+    for pads in ([0, 0, 0, 0], [1, 0, 0, 0]):
+        made = compute(Node("onnx", "MaxPool", {"kernel_shape": [2, 2], "pads": pads}), [Value(array, own)])[0]
+        assert made.array[0, 0, -1, 0] == 1.0 and made.error[0, 0, -1, 0] == 0.1

@@ -124,6 +124,19 @@ def test_folded_roundings_cancel():
     assert compute(Node("onnx", "BatchNormalization"), inputs)[0].error.max() < 1e-4
 
 
+def test_what_is_folded_is_rounded_in_float32():
+    # The offset nearly is the mean times the factor: what is left of both is coarse.
+    generator = np.random.default_rng(7)
+    factor, center = (generator.uniform(1, 2, 2000).astype(np.float32) for _ in range(2))
+    offset = (factor * center).astype(np.float32) + np.float32(1e-6)
+    x = np.zeros((1, 2000), np.float32)
+    inputs = [x, factor, offset, center, np.ones(2000, np.float32)]
+    made = compute(Node("onnx", "BatchNormalization", {"epsilon": 0.0}), inputs)[0]
+    device = offset - (center * factor).astype(np.float32)
+    gone, said = (np.sqrt(np.mean(np.square(array, dtype=np.float64))) for array in (device - made.array[0], made.error))
+    assert said / 3 < gone < 3 * said
+
+
 def test_value_without_floats_in_scale_is_exact():
     made = compute(Node("caffe", "Scale"), [Value(X), SCALE])[0]
     assert made.error is None
