@@ -19,6 +19,7 @@ from ..recomputing.by_golden import Told
 from ..recomputing.device_ops import told_of
 from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
+from ..recomputing.plan import Plan
 from ..recomputing.recomputed import ComputedPair, Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded import Recorded
@@ -180,7 +181,7 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            return Recomputer(combo, graph, original, shapes, partial(_golden, golden), weights)
+            return Recomputer(Plan(combo, graph, original, (), partial(_golden, golden)), graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append("operators are not computed again by their original model: %s" % error)
         except GoldwatchError as error:

@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .. import operators
-from ..dumps.tree import Combo
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
@@ -46,31 +45,28 @@ class Recomputer:
 
     Parameters
     ----------
-    combo
-        The step's folder.
+    plan
+        The step: what was recorded, and which original nodes each op was made from.
     graph
         The device's model.
     original
         The model that it was made from.
     shapes
         Of its values, by (node, output), as the golden run made them; those that are not there are told by the model.
-    network_input
-        As of :class:`goldwatch.recomputing.feeding.Feeder`.
     weights
         Of a Caffe net its .caffemodel; None: the one beside it.
     """
 
     def __init__(
         self,
-        combo: Combo,
+        plan: Plan,
         graph: ModelGraph,
         original: Original,
         shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None,
-        network_input: NetworkInput = lambda name, index: None,
         weights: Optional[str] = None,
     ) -> None:
         self._original = original
-        self._plan = Plan(combo, graph, original, (), network_input)
+        self._plan = plan
         self._nodes = nodes_of(original, weights)
         self._order = original.model.graph.order()
         self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
@@ -114,6 +110,24 @@ class Recomputer:
             return self._refused(planned, error.message)
         except MemoryError:
             return self._refused(planned, "there is not enough memory")
+
+    def values(self, name: str) -> Dict[int, Array]:
+        """Return what is computed for each output of an op, by number, rounded to the device's type.
+
+        Raises
+        ------
+        NotComputable, CannotCompute, NotComparable, GoldwatchError
+            It cannot be computed, or its inputs cannot be read.
+        """
+        planned = self._planned[name]
+        made = Piece(planned.cut, self._nodes, self._order, compute_type(planned.op)).values(self._fed(planned), Arithmetic())
+        found: Dict[int, Array] = {}
+        for plan, row in planned.rows:
+            value = self._value(planned, made, plan.tensor_index or 0)
+            if value is None:
+                raise NotComputable("its output %d is not computed here" % (plan.tensor_index or 0))
+            found[plan.tensor_index or 0] = rounded(value.array, row.target_dtype or "")
+        return found
 
     def pair(self, name: str, index: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""

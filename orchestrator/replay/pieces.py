@@ -19,9 +19,11 @@ from ..filesystem.outputs import create_new
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
+from ..operators import CannotCompute
 from ..recomputing.feeding import Feed, original_values
 from ..recomputing.original import NotComputable, Original, caffe_shapes
 from ..recomputing.plan import Plan, PlannedOp
+from ..recomputing.recomputer import Recomputer
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
@@ -126,6 +128,24 @@ class Pieces:
         name = compose_golden_name(op, plan.golden_index or 0, stamp)
         short = compose_golden_name(op[:_SHORT] + "_%d" % len(self._ops), plan.golden_index or 0, stamp)
         return name if fits(name) else short
+
+    def compute(self, failed: Mapping[int, str], recomputer: Recomputer) -> Dict[int, str]:
+        """Compute the pieces that the framework could not run; return those that cannot be computed either, with the framework's reason."""
+        left: Dict[int, str] = {}
+        for number, reason in failed.items():
+            planned, names = self._ops[number]
+            try:
+                values = recomputer.values(planned.op.name)
+                for (plan, _), name in zip(planned.rows, names):
+                    path = os.path.join(self._folder, name)
+                    if not os.path.exists(path):
+                        with os.fdopen(create_new(path), "wb") as stream:
+                            np.save(stream, values[plan.tensor_index or 0])
+            except (NotComputable, CannotCompute, NotComparable) as error:
+                left[number] = "%s; %s" % (reason, error)
+            except GoldwatchError as error:
+                left[number] = "%s; %s" % (reason, error.message)
+        return left
 
     def tasks(self, failed: Mapping[int, str]) -> List[PairTask]:
         """Return the pairs to compare once the pieces have run; ``failed``: number of a piece to why it could not be run."""

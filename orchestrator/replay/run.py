@@ -24,6 +24,7 @@ from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..recomputing.original import Original
 from ..recomputing.plan import Plan
+from ..recomputing.recomputer import Recomputer
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
@@ -31,6 +32,7 @@ from ..verdict.culprits import REPLAY, replayed
 from ..verdict.summary import exit_code, summarise
 from .backends import runner_for
 from .golden_verdict import golden_fails
+from .judging import judged_rows
 from .limits import limits_for
 from .options import ReplayOptions
 from .pieces import Pieces
@@ -86,12 +88,17 @@ def replay(
         with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
             pieces = Pieces(plan, original, folder, temporary)
             failed = runner.run(pieces.all, temporary, lambda done, total: on_progress("replaying", done, total))
+            recomputer = Recomputer(plan, graph, original, None, options.weights)
+            failed = pieces.compute(failed, recomputer)
         tasks = pieces.tasks(failed)
         with Workers(jobs, compared.settings()) as workers:
             goldens = Goldens(folder, ONE, store, dumps_too=False)
             engine = Engine(compared, ModelGraphs.of_all(graph), store, workers, Catalogue(options.target), goldens)
             rows = [*plan.rows, *pieces.rows]
             compare_known(engine, tasks, rows, lambda found: on_progress("comparing", found.pairs_done, len(tasks)), {})
+            if not options.limits:
+                with store.transaction():
+                    engine.put_rows(judged_rows(store.rows(), recomputer))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
