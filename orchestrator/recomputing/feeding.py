@@ -30,23 +30,27 @@ class Feed(NamedTuple):
     ----------
     tensor, desc
         These two.
+    shape
+        In which its producer made it, where the compiler took out a Reshape, Squeeze … in between; None: it is not known.
     assumed
         It is golden data's input of the network: what the device was given was not dumped.
     """
 
     tensor: Tensor
     desc: TensorDesc
+    shape: Optional[Tuple[int, ...]] = None
     assumed: bool = False
 
 
 class _Source(NamedTuple):
-    """A data input of a device op: its number, the output that feeds it, the value of the original that this is, and the op behind it."""
+    """A data input of a device op: its number, the output that feeds it, the value of the original that this is, the op behind it and its output."""
 
     number: int
     producer: OpNode
     output: int
     value: Optional[Value]
     root: OpNode
+    made: int
 
 
 def _no_input(name: str, index: int) -> Optional[Tensor]:
@@ -129,31 +133,32 @@ class Feeder:
             producer = self._graph.producer(op, source[0]) if source is not None else None
             if source is None or producer is None:
                 continue
-            root = self._root(producer)
+            root, made = self._root(producer, source[1])
             if root.type in FIXED_TYPES:
                 continue
             counterpart = self._counterparts.of_output(producer, source[1])
             value = None
             if counterpart.status == PAIR and counterpart.golden_op is not None:
                 value = (counterpart.golden_op, counterpart.golden_index or 0)
-            found.append(_Source(index, producer, source[1], value, root))
+            found.append(_Source(index, producer, source[1], value, root, made))
         return found
 
-    def _root(self, op: OpNode) -> OpNode:
-        """Return what stands before a chain of Cast and TransData."""
+    def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
+        """Return what stands before a chain of Cast and TransData, and which of its outputs."""
         for _ in range(len(self._graph.ops)):
             source = next((source for source in op.inputs if source is not None), None)
             before = self._graph.producer(op, source[0]) if source is not None and op.type in FOLLOWING_TYPES else None
-            if before is None:
+            if source is None or before is None:
                 break
-            op = before
-        return op
+            op, output = before, source[1]
+        return op, output
 
     def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
         tensor, came_in = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
-        return Feed(tensor, _known(desc_at(op.input_descs, source.number), desc_at(source.producer.output_descs, source.output))), came_in
+        desc = _known(desc_at(op.input_descs, source.number), desc_at(source.producer.output_descs, source.output))
+        return Feed(tensor, desc, desc_at(source.root.output_descs, source.made).origin_shape), came_in
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         own, came_in = self._own(op, source)
@@ -167,7 +172,7 @@ class Feeder:
         if source.root.type in INPUT_TYPES:
             given = self._network_input(entry.producer, entry.output_index)
             if given is not None:
-                return Feed(given, TensorDesc(), True)
+                return Feed(given, TensorDesc(), None, True)
             raise NotComputable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
         raise NotComputable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
 
@@ -241,6 +246,8 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     values = plain.array()
     if desc.origin_format is not None and plain.format != desc.origin_format and {plain.format, desc.origin_format} <= _FOUR:
         values = convert(values, plain.format, desc.origin_format, values.shape) if values.ndim == 4 else values
+    if shape is None and feed.shape is not None and values.size == int(np.prod(feed.shape, dtype=np.int64)):
+        return values.reshape(feed.shape)
     if shape is None or values.ndim == len(shape):
         return values
     for wanted in (shape, values.shape[:1] + shape[1:]):
