@@ -34,13 +34,13 @@ def each(name: str, function: Callable[..., Array], inputs: int = 1, curve: bool
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        return [elementwise(function, *_old_broadcast(node, values), steps=arithmetic.intermediate if curve else 0.0)]
+        return [elementwise(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0)]
 
     compute.__name__ = name
     operator(per_row=True, **spellings)(compute)  # type: ignore[arg-type]
 
 
-def _old_broadcast(node: Node, values: List[Value]) -> List[Value]:
+def broadcast_of(node: Node, values: List[Value]) -> List[Value]:
     """Of ONNX before opset 7: the second input's axes begin at the attribute ``axis`` of the first one's."""
     if node.dialect != ONNX or len(values) != 2 or not 0 < node.version < 7:
         return values
@@ -143,7 +143,7 @@ def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     values = [given(inputs, 0), given(inputs, 1)]
     if node.dialect == ASCEND and not any(value.is_float for value in values):
         raise CannotCompute("how Ascend's Div rounds whole numbers is not known")
-    return [elementwise(_truncated_division, *_old_broadcast(node, values))]
+    return [elementwise(_truncated_division, *broadcast_of(node, values))]
 
 
 @operator(onnx=("Mod",), ascend=("Mod",), per_row=True)
