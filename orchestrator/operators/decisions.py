@@ -9,11 +9,14 @@ prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .value import Value
+from .elementwise import broadcast_of
+from .movement import axis_of
+from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, given, operator, whole
+from .value import Arithmetic, Value
 
 Array = Any
 
@@ -70,3 +73,412 @@ def outside_steps(function: Callable[[Array], Array], value: Value, made: Array)
 def _is_nan(array: Array) -> Array:
     array = np.asarray(array)
     return np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
+
+
+# The next whole number
+
+
+def _check_steps(function: Callable[[Array], Array]) -> Any:
+    def check(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+        return [_judged(outputs[0], lambda made: outside_steps(function, given(inputs, 0), made), given(inputs, 0).array.shape)]
+
+    return check
+
+
+def _judged(made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]) -> Optional[Array]:
+    """Judge an output in the shape that is expected, where it has as many elements; else every element of it is wrong."""
+    if made is None:
+        return None
+    made = np.asarray(made)
+    if made.size != int(np.prod(shape)):
+        return np.ones(made.shape, bool)
+    return np.asarray(wrong(made.reshape(shape))).reshape(made.shape)
+
+
+def _step(name: str, function: Callable[[Array], Array], **spellings: Sequence[str]) -> None:
+    """Register a step function that never falls."""
+
+    def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        if node.get("decimals", 0):
+            raise CannotCompute("how it rounds to %s decimals is not known" % node.get("decimals"))
+        return [stepped(function, given(inputs, 0))]
+
+    compute.__name__ = name
+    check = _check_steps(function)
+    operator(
+        onnx=spellings.get("onnx", ()),
+        tensorflow=spellings.get("tensorflow", ()),
+        ascend=spellings.get("ascend", ()),
+        decides=True,
+        per_row=True,
+        check=check,
+    )(compute)
+
+
+_ROUND = ("Round", "Rint")
+_step("round_to_even", np.rint, onnx=("Round",), tensorflow=_ROUND, ascend=_ROUND)
+_step("floor", np.floor, onnx=("Floor",), tensorflow=("Floor",), ascend=("Floor",))
+_step("ceil", np.ceil, onnx=("Ceil",), tensorflow=("Ceil",), ascend=("Ceil",))
+_step("trunc", np.trunc, ascend=("Trunc",))
+_step("sign", np.sign, onnx=("Sign",), tensorflow=("Sign",), ascend=("Sign",))
+
+
+# Which value is larger
+
+_COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "Greater": np.greater, "GreaterEqual": np.greater_equal, "GreaterOrEqual": np.greater_equal, "Less": np.less,
+    "LessEqual": np.less_equal, "LessOrEqual": np.less_equal, "Equal": np.equal, "NotEqual": np.not_equal,
+}  # fmt: skip
+_OF_ALL = ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual")
+
+
+def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
+    first, second = broadcast_of(node, [given(inputs, 0), given(inputs, 1)])
+    return first, second, _COMPARISONS[node.type](first.array, second.array)
+
+
+def _check_comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    first, second, right = _compared(node, inputs)
+    near = _near(first, second)
+    return [_judged(outputs[0], lambda made: ((made != 0) != right) & ~near, right.shape)]
+
+
+def _near(first: Value, second: Value) -> Array:
+    """Tell where two values may be in another order, or equal, than they are: none where both are exact."""
+    far = reach(first) + reach(second)
+    if not np.any(far):
+        return np.zeros(np.broadcast(first.array, second.array).shape, bool)
+    return (np.abs(np.asarray(first.array, np.float64) - second.array) <= far) & (far > 0)
+
+
+@operator(
+    onnx=("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), tensorflow=_OF_ALL, ascend=_OF_ALL,
+    decides=True, per_row=True, check=_check_comparison,
+)  # fmt: skip
+def comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Compare two values."""
+    return [Value(_compared(node, inputs)[2])]
+
+
+def _threshold_of(node: Node) -> Value:
+    return Value(np.float64(node.get("threshold", 0.0)))
+
+
+def _check_threshold(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    x, border = given(inputs, 0), _threshold_of(node)
+    right, near = x.array > border.array, _near(x, border)
+    return [_judged(outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape)]
+
+
+@operator(caffe=("Threshold",), ascend=("Threshold",), decides=True, per_row=True, check=_check_threshold)
+def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """1 above a threshold, else 0."""
+    return [stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), given(inputs, 0))]
+
+
+# Truth and kinds of numbers
+
+
+def _logic(name: str, function: Callable[..., Array], count: int, as_bool: bool, **spellings: Sequence[str]) -> None:
+    def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        values = broadcast_of(node, [given(inputs, number) for number in range(count)])
+        return [Value(function(*(value.array.astype(bool) if as_bool else value.array for value in values)))]
+
+    compute.__name__ = name
+    operator(
+        onnx=spellings.get("onnx", ()),
+        tensorflow=spellings.get("tensorflow", ()),
+        ascend=spellings.get("ascend", ()),
+        decides=True,
+        per_row=True,
+    )(compute)
+
+
+for _word, _function, _count in (("And", np.logical_and, 2), ("Or", np.logical_or, 2), ("Not", np.logical_not, 1)):
+    _logic(
+        "logical_%s" % _word.lower(), _function, _count, True, onnx=(_word,), tensorflow=("Logical" + _word,), ascend=("Logical" + _word,)
+    )
+_logic("logical_xor", np.logical_xor, 2, True, onnx=("Xor",))
+for _word, _function in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+    _logic(_word.lower(), _function, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
+_logic("is_nan", np.isnan, 1, False, onnx=("IsNaN",), tensorflow=("IsNan",), ascend=("IsNan",))
+_logic("is_infinite", np.isinf, 1, False, tensorflow=("IsInf",), ascend=("IsInf",))
+_logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("IsFinite",))
+
+
+@operator(onnx=("IsInf",), decides=True, per_row=True)
+def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Tell which values are infinite, of the signs that are asked for."""
+    x = given(inputs, 0).array
+    positive, negative = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
+    return [Value((np.isposinf(x) & positive) | (np.isneginf(x) & negative))]
+
+
+@operator(onnx=("NonZero",), tensorflow=("Where",), ascend=("Where",), decides=True)
+def places(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the indices of values that are not 0: of ONNX a column each, else a row."""
+    found = np.array(np.nonzero(given(inputs, 0).array), np.int64)
+    return [Value(found if node.dialect == ONNX else found.T)]
+
+
+# The largest
+
+
+class _Arg(NamedTuple):
+    """The largest or smallest along an axis: the values with 1 or -1 as their sign, and the axis."""
+
+    x: Value
+    signed: Array
+    axis: int
+
+
+def _arg(node: Node, inputs: Inputs) -> _Arg:
+    x = given(inputs, 0)
+    if node.dialect == ONNX:
+        axis = int(node.get("axis", 0))
+    elif node.type.endswith("WithValue") or node.type.endswith("D"):
+        axis = int(node.get("dimension"))
+    else:
+        axis = int(node.get("dimension")) if "dimension" in node.attributes and len(inputs) < 2 else whole(inputs, 1)[0]
+    signed = np.asarray(x.array, np.float64 if x.array.dtype.kind == "f" else np.int64)
+    return _Arg(x, -signed if "Min" in node.type else signed, axis_of(axis, x.array.ndim))
+
+
+def _keeps(node: Node) -> bool:
+    return bool(node.get("keepdims", 1)) if node.dialect == ONNX else bool(node.get("keep_dims", False))
+
+
+def _check_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    found = _arg(node, inputs)
+    shape = tuple(1 if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
+    judged = [_judged(outputs[0], lambda made: outside_order(found.x, found.signed, made, found.axis, True), shape)]
+    if len(outputs) > 1:
+        indices = None if outputs[0] is None or np.size(outputs[0]) != int(np.prod(shape)) else np.reshape(outputs[0], shape)
+        judged.append(_judged(outputs[1], lambda made: _other_values(found.x, found.signed, made, indices, found.axis), shape))
+    return judged
+
+
+def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool) -> Array:
+    """Tell which indices cannot be those of the largest values along an axis, in their order.
+
+    The p-th largest of values that may be off by r lies between the p-th largest of x - r and of x + r. An index may stand once. Rows
+    that hold NaN are not judged.
+
+    Parameters
+    ----------
+    signed
+        The values, negative where the smallest are wanted.
+    made
+        Indices, of the values' shape but along the axis.
+    ordered
+        Each index stands at its own place; else only as a set.
+    """
+    size, count = signed.shape[axis], made.shape[axis]
+    far = np.broadcast_to(reach(x), signed.shape)
+    at = np.clip(np.nan_to_num(np.asarray(made, np.float64), nan=-1.0), -1, size).astype(np.int64)
+    inside = (at >= 0) & (at < size) & (at == made)
+    at = np.clip(at, 0, size - 1)
+    got, room = np.take_along_axis(signed, at, axis), np.take_along_axis(far, at, axis)
+    lowest, highest = (_largest(bound, count, axis) for bound in (signed - far, signed + far))
+    high, low = got + room, got - room
+    if not ordered:
+        order = np.argsort(-got, axis, kind="stable")
+        high = np.take_along_axis(high, order, axis)
+        back = np.argsort(order, axis, kind="stable")
+        fits = np.take_along_axis(high >= lowest, back, axis)
+    else:
+        fits = (high >= lowest) & (low <= highest)
+    wrong = ~inside | ~fits | _repeated(at, axis)
+    return wrong & ~np.any(_is_nan(signed), axis=axis, keepdims=True)
+
+
+def _largest(values: Array, count: int, axis: int) -> Array:
+    """Return the largest values along an axis in falling order."""
+    return np.flip(np.take(np.sort(values, axis), range(values.shape[axis] - count, values.shape[axis]), axis), axis)
+
+
+def _repeated(indices: Array, axis: int) -> Array:
+    """Tell which indices stand before along an axis already."""
+    order = np.argsort(indices, axis, kind="stable")
+    ordered = np.take_along_axis(indices, order, axis)
+    again = np.zeros(indices.shape, bool)
+    rest = [slice(None)] * indices.ndim
+    rest[axis] = slice(1, None)
+    again[tuple(rest)] = np.diff(ordered, axis=axis) == 0
+    found = np.empty_like(again)
+    np.put_along_axis(found, order, again, axis)
+    return found
+
+
+def _other_values(x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int) -> Array:
+    """Tell which values are not those at their indices; without indices, which cannot be the largest."""
+    far = np.broadcast_to(reach(x), x.array.shape)
+    spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
+    if indices is None:
+        made_signed = made if np.array_equal(signed, x.array, equal_nan=True) else -made
+        lowest, highest = (_largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far))
+        return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
+    at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(np.int64)
+    right = np.take_along_axis(x.array, at, axis)
+    return ~(np.abs(made - right) <= np.take_along_axis(far, at, axis)) & (made != right) & ~spoilt
+
+
+_ARG_ASCEND = tuple("Arg%s%s" % (which, form) for which in ("Max", "Min") for form in ("", "V2", "D", "WithValue"))
+
+
+@operator(
+    onnx=("ArgMax", "ArgMin"), tensorflow=("ArgMax", "ArgMin"), ascend=tuple(kind for kind in _ARG_ASCEND if kind != "ArgMinV2"),
+    decides=True, check=_check_arg,
+)  # fmt: skip
+def arg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the index of the largest or smallest value along an axis, of equal ones the first (or last, where ONNX asks for it)."""
+    x, signed, axis = _arg(node, inputs)
+    size = signed.shape[axis]
+    last = node.dialect == ONNX and bool(node.get("select_last_index", 0))
+    index = size - 1 - np.argmax(np.flip(signed, axis), axis) if last else np.argmax(signed, axis)
+    index = np.expand_dims(index, axis)
+    values = [Value(index)]
+    if node.type.endswith("WithValue"):
+        error = None if x.error is None else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+        values.append(Value(np.take_along_axis(x.array, index, axis), error))
+    return values if _keeps(node) else [_without_axis(value, axis) for value in values]
+
+
+def _without_axis(value: Value, axis: int) -> Value:
+    return Value(np.squeeze(value.array, axis), None if value.error is None else np.squeeze(value.error, axis))
+
+
+# The first ones in an order
+
+
+class _Order(NamedTuple):
+    """The largest or smallest ones along an axis, in order."""
+
+    x: Value
+    signed: Array
+    axis: int
+    count: int
+    ordered: bool
+
+
+def _order(node: Node, inputs: Inputs) -> _Order:
+    x = given(inputs, 0)
+    axis, largest, ordered = -1, True, bool(node.get("sorted", True))
+    if node.dialect == ONNX:
+        axis, largest = int(node.get("axis", -1)), bool(node.get("largest", 1))
+    elif node.type == "Sort":
+        axis, largest, ordered = int(node.get("axis", -1)), bool(node.get("descending", False)), True
+    elif node.dialect == ASCEND:
+        axis, largest = int(node.get("dim", -1)), bool(node.get("largest", True))
+    axis = axis_of(axis, x.array.ndim)
+    if node.type == "Sort":
+        count = x.array.shape[axis]
+    elif "k" in node.attributes:
+        count = int(node.get("k"))
+    else:
+        count = whole(inputs, 1)[0]
+    if not 0 <= count <= x.array.shape[axis]:
+        raise CannotCompute("it takes %d of %d" % (count, x.array.shape[axis]))
+    signed = np.asarray(x.array, np.float64 if x.array.dtype.kind == "f" else np.int64)
+    return _Order(x, signed if largest else -signed, axis, count, ordered)
+
+
+def _check_order(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    found = _order(node, inputs)
+    shape = tuple(found.count if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
+    values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
+    at = None if indices is None or np.size(indices) != int(np.prod(shape)) else np.reshape(indices, shape)
+    # Without the indices, values that are in no order are looked at in theirs.
+    if at is None and not found.ordered:
+        raise CannotCompute("values without an order cannot be looked at without their indices")
+    judged = [_judged(values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape)]
+    if len(outputs) > 1:
+        judged.append(_judged(indices, lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered), shape))
+    return judged
+
+
+@operator(
+    onnx=("TopK",), tensorflow=("TopK", "TopKV2"), ascend=("TopK", "TopKV2", "TopKD", "TopKV2D", "Sort"), decides=True, check=_check_order,
+)  # fmt: skip
+def top_k(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the largest or smallest values along an axis in order, and their indices; of equal ones the first comes first."""
+    x, signed, axis, count, _ = _order(node, inputs)
+    size = signed.shape[axis]
+    order = np.flip(size - 1 - np.argsort(np.flip(signed, axis), axis, kind="stable"), axis)
+    index = np.take(order, range(count), axis)
+    error = None if x.error is None else np.take_along_axis(np.broadcast_to(x.error, x.array.shape), index, axis)
+    return [Value(np.take_along_axis(x.array, index, axis), error), Value(index)]
+
+
+# Caffe's ArgMax
+
+
+def _caffe_rows(node: Node, inputs: Inputs) -> Tuple[Value, int, int]:
+    """Return the values, the axis along which is chosen, and how many; without an axis all but the first are taken together."""
+    x, count = given(inputs, 0), int(node.get("top_k", 1))
+    if "axis" in node.attributes:
+        return x, axis_of(int(node.get("axis")), x.array.ndim), count
+    rows = x.array.reshape((x.array.shape[0], -1))
+    return Value(rows, None if x.error is None else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape)), 1, count
+
+
+def _check_caffe_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    x, axis, count = _caffe_rows(node, inputs)
+    signed = np.asarray(x.array, np.float64)
+    with_values, named = bool(node.get("out_max_val", False)), "axis" in node.attributes
+    shape = tuple(count if number == axis else size for number, size in enumerate(x.array.shape))
+
+    def both(made: Array) -> Array:
+        indices, values = made[:, 0], made[:, 1]
+        return np.stack([outside_order(x, signed, indices, 1, True), _other_values(x, signed, values, indices, 1)], 1)
+
+    if with_values and not named:
+        return [_judged(outputs[0], both, (shape[0], 2, count))]
+    if with_values:
+        return [_judged(outputs[0], lambda made: _other_values(x, signed, made, None, axis), shape)]
+    return [_judged(outputs[0], lambda made: outside_order(x, signed, made, axis, True), shape)]
+
+
+@operator(caffe=("ArgMax",), decides=True, check=_check_caffe_arg)
+def arg_max_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the indices of the ``top_k`` largest values as floats, with ``out_max_val`` their values too, or (along an axis) instead."""
+    x, axis, count = _caffe_rows(node, inputs)
+    order = np.argsort(-np.asarray(x.array, np.float64), axis, kind="stable")
+    index = np.take(order, range(count), axis)
+    values = np.take_along_axis(x.array, index, axis)
+    with_values = bool(node.get("out_max_val", False))
+    if "axis" in node.attributes:
+        return [Value(values if with_values else index.astype(np.float32))]
+    parts = np.stack([index.astype(np.float32), values], 1) if with_values else index.astype(np.float32)[:, None]
+    return [Value(parts.reshape((*parts.shape, *(1,) * (given(inputs, 0).array.ndim - 3))))]
+
+
+def _hardmax_rows(node: Node, inputs: Inputs) -> Tuple[Value, int]:
+    """Return the values and the axis: before opset 13 all from the axis on are one."""
+    x = given(inputs, 0)
+    if node.version >= 13:
+        return x, axis_of(int(node.get("axis", -1)), x.array.ndim)
+    first = axis_of(int(node.get("axis", 1)), x.array.ndim)
+    rows = x.array.reshape((int(np.prod(x.array.shape[:first])), -1))
+    return Value(rows, None if x.error is None else np.broadcast_to(x.error, x.array.shape).reshape(rows.shape)), 1
+
+
+def _check_hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    x, axis = _hardmax_rows(node, inputs)
+
+    def wrong(made: Array) -> Array:
+        one = np.sum(made == 1, axis, keepdims=True) == 1
+        chosen = np.expand_dims(np.argmax(made, axis), axis)
+        misplaced = outside_order(x, np.asarray(x.array, np.float64), chosen, axis, True)
+        return (misplaced | ~one) | ~np.isin(made, (0, 1))
+
+    return [_judged(outputs[0], wrong, x.array.shape)]
+
+
+@operator(onnx=("Hardmax",), decides=True, check=_check_hardmax)
+def hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put 1 at the first of the largest values, 0 elsewhere."""
+    x, axis = _hardmax_rows(node, inputs)
+    made = np.zeros_like(x.array)
+    np.put_along_axis(made, np.expand_dims(np.argmax(x.array, axis), axis), 1, axis)
+    return [Value(made.reshape(given(inputs, 0).array.shape))]
