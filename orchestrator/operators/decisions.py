@@ -209,8 +209,8 @@ for _word, _function, _count in (("And", np.logical_and, 2), ("Or", np.logical_o
         "logical_%s" % _word.lower(), _function, _count, True, onnx=(_word,), tensorflow=("Logical" + _word,), ascend=("Logical" + _word,)
     )
 _logic("logical_xor", np.logical_xor, 2, True, onnx=("Xor",))
-for _word, _function in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
-    _logic(_word.lower(), _function, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
+for _word, _bits in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+    _logic(_word.lower(), _bits, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
 _logic("is_nan", np.isnan, 1, False, onnx=("IsNaN",), tensorflow=("IsNan",), ascend=("IsNan",))
 _logic("is_infinite", np.isinf, 1, False, tensorflow=("IsInf",), ascend=("IsInf",))
 _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("IsFinite",))
@@ -321,11 +321,12 @@ def _repeated(indices: Array, axis: int) -> Array:
 
 
 def _other_values(x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int) -> Array:
-    """Tell which values are not those at their indices; without indices, which cannot be the largest."""
+    """Tell which values are not those at their indices; without indices, which cannot be the largest of the signed ones."""
     far = np.broadcast_to(reach(x), x.array.shape)
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
     if indices is None:
-        made_signed = made if np.array_equal(signed, x.array, equal_nan=True) else -made
+        sign = 1 if np.all((signed == x.array) | _is_nan(signed)) else -1
+        made_signed = made * sign
         lowest, highest = (_largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far))
         return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
     at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(np.int64)
@@ -367,7 +368,7 @@ class _Order(NamedTuple):
     x: Value
     signed: Array
     axis: int
-    count: int
+    number: int
     ordered: bool
 
 
@@ -395,7 +396,7 @@ def _order(node: Node, inputs: Inputs) -> _Order:
 
 def _check_order(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     found = _order(node, inputs)
-    shape = tuple(found.count if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
+    shape = tuple(found.number if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
     values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
     at = None if indices is None or np.size(indices) != int(np.prod(shape)) else np.reshape(indices, shape)
     # Without the indices, values that are in no order are looked at in theirs.

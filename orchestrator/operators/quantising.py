@@ -251,7 +251,7 @@ def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], 
     """Return the values, the step function and the largest magnitude of its results; the range is moved so that 0 is a step."""
     x = given(inputs, 0)
     if node.type == "FakeQuantWithMinMaxArgs":
-        low, high = np.float64(node.get("min", -6.0)), np.float64(node.get("max", 6.0))
+        low, high = (np.asarray(node.get(name, default), np.float64) for name, default in (("min", -6.0), ("max", 6.0)))
     else:
         low, high = (np.asarray(given(inputs, number).array, np.float64) for number in (1, 2))
     first, last = float(bool(node.get("narrow_range", False))), 2.0 ** int(node.get("num_bits", 8)) - 1.0

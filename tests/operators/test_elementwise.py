@@ -15,7 +15,7 @@ from goldwatch.operators.elementwise import erf
 
 
 def tensor(seed, *shape):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
 def drawn_shapes(data):
