@@ -35,6 +35,7 @@ LAYERS = (
     ("goldwatch.schemas",),
     ("goldwatch.netfiles",),
     ("goldwatch.tensors",),
+    ("goldwatch.operators",),
     ("goldwatch.dumps",),
     ("goldwatch.model",),
     ("goldwatch.comparing",),

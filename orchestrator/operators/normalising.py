@@ -84,6 +84,37 @@ def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     return [made, center, variance if node.type == "LayerNorm" else reciprocal]
 
 
+@operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], per_row=True)
+def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """onnxruntime's (x, skip, gamma, [beta], bias): normalise x + skip + bias along the last axis; the fourth output is the sum.
+
+    The simplified one has no beta, and divides by the root mean square.
+    """
+    simple = node.type.startswith("SkipSimplified")
+    x, skip, scale = (given(inputs, number, "input %d" % number) for number in range(3))
+    total, bias = elementwise(np.add, x, skip), optional(inputs, 3 if simple else 4)
+    if bias is not None:
+        total = elementwise(np.add, total.with_step(arithmetic.intermediate), bias)
+    axes, epsilon = (x.array.ndim - 1,), float(node.get("epsilon", 1e-5 if simple else 1e-12))
+    inner = total.with_step(arithmetic.intermediate)
+    if simple:
+        made, reciprocal = _by_root_mean_square(inner, axes, epsilon, scale, arithmetic)
+        center = mean(inner, axes, arithmetic)
+    else:
+        made, center, _, reciprocal = _whitened(inner, axes, epsilon, arithmetic)
+        made = _scaled(made, scale, optional(inputs, 3), arithmetic)
+    return [made, center, reciprocal, total]
+
+
+@operator(ascend=["AddRmsNorm"], per_row=True)
+def ascend_add_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR AddRmsNorm (x1, x2, gamma): y and 1 / √(mean square + ε) of x1 + x2, and the sum."""
+    total, scale = elementwise(np.add, given(inputs, 0, "x1"), given(inputs, 1, "x2")), given(inputs, 2, "gamma")
+    axes = _from(-scale.array.ndim, total.array.ndim)
+    inner = total.with_step(arithmetic.intermediate)
+    return [*_by_root_mean_square(inner, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic), total]
+
+
 def _by_root_mean_square(x: Value, axes: Axes, epsilon: float, scale: Optional[Value], arithmetic: Arithmetic) -> List[Value]:
     reciprocal = reciprocal_root(mean_square(x, axes, arithmetic), epsilon, arithmetic)
     made = elementwise(np.multiply, x, reciprocal, steps=arithmetic.intermediate if scale is not None else 0.0)

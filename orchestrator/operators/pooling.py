@@ -8,8 +8,11 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .cells import part, stacked
 from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
+from .primitives import moved
 from .registry import CannotCompute, Inputs, Node, operator
+from .statistics import mean
 from .sums import caffe_pair, given, integers
 from .value import Arithmetic, Value, joined
 
@@ -414,3 +417,19 @@ def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
         windows = _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts)
     made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
     return [as_given(made, layout)]
+
+
+@operator(ascend=["AdaptiveAvgPool2d"], sums=True, per_row=True)
+def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before ⌈(i + 1)·n/m⌉ of n elements."""
+    x = given(inputs, 0, "input")
+    sizes = integers(node, "output_size")
+    if len(sizes) != 2 or min(sizes) < 1 or x.array.ndim != 4:
+        raise CannotCompute("its output_size %s does not fit %s" % (sizes, x.array.shape))
+    spans = [[(i * n // m, -(-(i + 1) * n // m)) for i in range(m)] for n, m in zip(x.array.shape[2:], sizes)]
+    made = []
+    for top, bottom in spans[0]:
+        for left, right in spans[1]:
+            made.append(mean(part(x, (slice(None), slice(None), slice(top, bottom), slice(left, right))), (2, 3), arithmetic))
+    shape = x.array.shape[:2] + tuple(sizes)
+    return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(made))]

@@ -23,10 +23,14 @@ def _turned(value: Value, turn: Any) -> Value:
     return moved(lambda array: array.swapaxes(-1, -2), value) if turn else value
 
 
-@operator(onnx=["MatMul"], sums=True)
+@operator(onnx=["MatMul", "FusedMatMul"], sums=True)
 def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """ONNX MatMul, as numpy's."""
-    return [product(given(inputs, 0, "input"), given(inputs, 1, "second factor"), arithmetic)]
+    """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and multiplies by alpha."""
+    if node.get("transBatchA", 0) or node.get("transBatchB", 0):
+        raise CannotCompute("what its transBatchA and transBatchB do is not known")
+    first = _turned(given(inputs, 0, "first factor"), node.get("transA", 0))
+    second = _turned(given(inputs, 1, "second factor"), node.get("transB", 0))
+    return [_times(product(first, second, arithmetic), float(node.get("alpha", 1.0)))]
 
 
 _FIRST = ("transpose_a", "transpose_x1", "adj_x", "adj_x1")
@@ -58,14 +62,15 @@ def _scaled_product(node: Node, inputs: Inputs, names: Any, arithmetic: Arithmet
     first, second = (_turned(given(inputs, side, "factor"), node.get(names[side], 0)) for side in (0, 1))
     made = product(first, second, arithmetic)
     added = optional(inputs, 2)
-    if alpha != 1.0:
-        made = _times(made, alpha)
+    made = _times(made, alpha)
     if added is None or not beta:
         return made
     return elementwise(np.add, made, _times(added, beta))
 
 
 def _times(value: Value, factor: float) -> Value:
+    if factor == 1.0:
+        return value
     error = None if value.error is None else np.abs(factor) * value.error
     return Value(value.array * factor, error)
 

@@ -43,7 +43,8 @@ class Node:
     outputs
         How many outputs are wanted.
     layouts
-        Of Ascend IR and TensorFlow the original formats (``NCHW``, ``NHWC``, ``HWCN``, ``ND``) of the inputs as they are given; empty where not known.
+        Of Ascend IR and TensorFlow the original formats (``NCHW``, ``NHWC``, ``HWCN``, ``ND``) of the inputs as they are given; empty
+        where not known.
     """
 
     dialect: str
@@ -101,7 +102,6 @@ class Operator:
 
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}
-_loaded = False
 
 
 def operator(
@@ -133,13 +133,11 @@ def operator(
 
 def find(dialect: str, kind: str) -> Optional[Operator]:
     """Return the operator of a type; None where nobody knows how to compute it."""
-    _load()
     return _OPERATORS.get((dialect, kind))
 
 
 def spellings(dialect: str) -> List[str]:
     """Return all types of a dialect that can be computed, sorted."""
-    _load()
     return sorted(kind for known, kind in _OPERATORS if known == dialect)
 
 
@@ -149,8 +147,8 @@ def compute(node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic:
     Parameters
     ----------
     inputs
-        In the dialect's order: arrays in the layout that the node's attributes speak of, None for an optional input that is not there. Floats narrower than
-        float32 are widened.
+        In the dialect's order: arrays in the layout that the node's attributes speak of, None for an optional input that is not
+        there. Floats narrower than float32 are widened.
 
     Returns
     -------
@@ -259,27 +257,3 @@ def _value(entry: Union[Value, Array, None]) -> Optional[Value]:
     if array.dtype.kind == "f" and array.dtype.itemsize < 4:
         return Value(array.astype(np.float32), value.error)
     return value
-
-
-def _load() -> None:
-    """Import the modules that register operators, once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        from . import (  # noqa: F401
-            activations,
-            decisions,
-            elementwise,
-            movement,
-            normalising,
-            pooling,
-            products,
-            quantising,
-            recurrent,
-            reducing,
-            resizing,
-            scaling,
-            softmax,
-            sums,
-            unrolled,
-        )

@@ -58,7 +58,8 @@ class Value:
     def with_step(self, roundoff: float) -> Value:
         """Return it rounded once more, to a type with this unit roundoff: the error grows, the values stay.
 
-        The error of one rounding is uniform over half a step to either side: its standard deviation is the roundoff times the value over the square root of 3.
+        The error of one rounding is uniform over half a step to either side: its standard deviation is the roundoff times the value
+        over the square root of 3.
         """
         if not roundoff or not self.is_float:
             return self

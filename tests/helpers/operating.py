@@ -11,7 +11,7 @@ from goldwatch.operators import Arithmetic, Node, Value, compute
 EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
-def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=()):
+def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=(), domain=""):
     """Run one node. ``None`` is an input that is not there; inputs whose numbers are in ``constants`` are initializers."""
     names = ["" if array is None else "in%d" % number for number, array in enumerate(inputs)]
     fed, fixed = [], []
@@ -22,9 +22,9 @@ def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants
             fed.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
     made = ["out%d" % number for number in range(outputs)]
     results = [ValueInfoProto(name=name) for name in made]
-    node = helper.make_node(kind, names, made, **(attributes or {}))
+    node = helper.make_node(kind, names, made, domain=domain, **(attributes or {}))
     graph = helper.make_graph([node], "one", fed, results, fixed)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -37,9 +37,9 @@ def arrays(node, inputs):
     return [value.array for value in compute(node, inputs, EXACT)]
 
 
-def like_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=()):
+def like_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=(), domain=""):
     """Assert that a node is computed as by onnxruntime."""
-    right = by_onnxruntime(kind, inputs, attributes, opset, outputs, constants)
+    right = by_onnxruntime(kind, inputs, attributes, opset, outputs, constants, domain)
     made = compute(Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs, EXACT)
     assert len(made) >= len(right)
     for one, other in zip(made, right):

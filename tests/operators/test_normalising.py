@@ -6,7 +6,7 @@ import caffe_formulas
 import cv2
 import numpy as np
 import pytest
-from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+from operating import EXACT, arrays, by_onnxruntime, like_onnxruntime, same, spread_as_stated, with_error
 
 from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
 
@@ -134,6 +134,27 @@ def test_ascend_instances_and_groups():
     same(made[0], right)
     with pytest.raises(CannotCompute, match="num_groups"):
         compute(Node("ascend", "GroupNorm", {"data_format": "NCHW"}), inputs)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_skip_layers_of_onnxruntime_and_ascend(biased):
+    x, skip, gamma, beta, bias = tensor(0, 2, 3, 8), tensor(1, 2, 3, 8), tensor(2, 8), tensor(3, 8), tensor(4, 8)
+    inputs = [x, skip, gamma, beta] + ([bias] if biased else [])
+    assert_first_and_last("SkipLayerNormalization", inputs)
+    assert_first_and_last("SkipSimplifiedLayerNormalization", [x, skip, gamma] + ([bias] if biased else []))
+    if not biased:
+        made = arrays(Node("ascend", "AddRmsNorm", {"epsilon": 1e-3}), [x, skip, gamma])
+        right = arrays(Node("ascend", "RmsNorm", {"epsilon": 1e-3}), [x + skip, gamma])
+        for one, other in zip(made, [*right, x + skip]):
+            same(one, other)
+
+
+def assert_first_and_last(kind, inputs):
+    """The mean and the deviation in between are onnxruntime's for training."""
+    right = by_onnxruntime(kind, inputs, {"epsilon": 1e-3}, 17, 4, domain="com.microsoft")
+    made = arrays(Node("onnx", kind, {"epsilon": 1e-3}), inputs)
+    same(made[0], right[0])
+    same(made[3], right[3])
 
 
 NODES = [

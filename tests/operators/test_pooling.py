@@ -179,6 +179,17 @@ def test_what_is_not_known_is_not_guessed(node, says):
         compute(node, [tensor(0, 1, 2, 5, 5)])
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (7, 9), (8, 10)])
+def test_adaptive_pool(sizes):
+    x = tensor(0, 2, 3, 7, 9)
+    made = arrays(Node("ascend", "AdaptiveAvgPool2d", {"output_size": list(sizes)}), [x])[0]
+    for row in range(sizes[0]):
+        for column in range(sizes[1]):
+            top, bottom = row * 7 // sizes[0], int(np.ceil((row + 1) * 7 / sizes[0]))
+            left, right = column * 9 // sizes[1], int(np.ceil((column + 1) * 9 / sizes[1]))
+            same(made[:, :, row, column], x[:, :, top:bottom, left:right].mean((2, 3)))
+
+
 def test_whole_numbers_stay():
     x = np.arange(-50, 50, dtype=np.int8).reshape(1, 1, 10, 10)
     made = arrays(Node("onnx", "MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}), [x])[0]

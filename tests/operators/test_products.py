@@ -22,6 +22,14 @@ def test_onnx_matmul(left, right):
     like_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("second", [0, 1])
+def test_fused_matmul_of_onnxruntime(first, second):
+    x, w = tensor(0, 2, 4, 5), tensor(1, 2, 5, 6)
+    inputs = [np.ascontiguousarray(array.swapaxes(-1, -2)) if turn else array for array, turn in ((x, first), (w, second))]
+    like_onnxruntime("FusedMatMul", inputs, {"transA": first, "transB": second, "alpha": 0.3}, domain="com.microsoft")
+
+
 @settings(max_examples=40)
 @given(
     st.booleans(), st.booleans(), st.sampled_from([1.0, 0.5, -2.0]), st.sampled_from([0.0, 1.0, 3.0]),
