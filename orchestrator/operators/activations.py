@@ -134,8 +134,8 @@ def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     scale, inner = (float(node.get(name, 1.0)) if node.dialect == ASCEND else 1.0 for name in ("scale", "input_scale"))
 
     def function(x: Array, once: Array) -> Array:
-        below: Array = np.minimum(x, 0.0)
-        return scale * np.where(x > 0, x, _elu(below * inner, once, alpha))
+        values: Array = np.where(x > 0, x, _elu(np.minimum(x, 0.0) * inner, once, alpha))
+        return scale * values
 
     return [elementwise(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 

@@ -59,14 +59,24 @@ def stepped(function: Callable[[Array], Array], value: Value) -> Value:
     return Value(result, spread(function, wide, result))
 
 
-def outside_steps(function: Callable[[Array], Array], value: Value, made: Array) -> Array:
-    """Tell which elements a step function that never falls cannot make of a value and its error."""
+def outside_steps(function: Callable[[Array], Array], value: Value, made: Array, room: Array = 0.0, slack: Array = 0.0) -> Array:
+    """Tell which elements a step function, which only rises or only falls, cannot make of a value and its error.
+
+    Parameters
+    ----------
+    room
+        How far a value may be off besides, at most: roundings inside of the operator.
+    slack
+        How far a result may be off: of results that are no whole numbers.
+    """
     wide = np.asarray(value.array, np.float64) if value.is_float else value.array
-    far = reach(value)
-    low, high = function(wide - far), function(wide + far)
+    far = reach(value) + room
     right = function(wide)
+    sides = [np.asarray(one, np.float64) for one in (function(wide - far), function(wide + far))]
     made = np.asarray(made)
-    agrees = (made == right) | ((made >= low) & (made <= high)) | (_is_nan(made) & _is_nan(right))
+    agrees = (
+        (made == right) | ((made >= np.minimum(*sides) - slack) & (made <= np.maximum(*sides) + slack)) | (_is_nan(made) & _is_nan(right))
+    )
     return ~agrees
 
 
@@ -80,12 +90,12 @@ def _is_nan(array: Array) -> Array:
 
 def _check_steps(function: Callable[[Array], Array]) -> Any:
     def check(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
-        return [_judged(outputs[0], lambda made: outside_steps(function, given(inputs, 0), made), given(inputs, 0).array.shape)]
+        return [judged(outputs[0], lambda made: outside_steps(function, given(inputs, 0), made), given(inputs, 0).array.shape)]
 
     return check
 
 
-def _judged(made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]) -> Optional[Array]:
+def judged(made: Optional[Array], wrong: Callable[[Array], Array], shape: Tuple[int, ...]) -> Optional[Array]:
     """Judge an output in the shape that is expected, where it has as many elements; else every element of it is wrong."""
     if made is None:
         return None
@@ -140,7 +150,7 @@ def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
 def _check_comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     first, second, right = _compared(node, inputs)
     near = _near(first, second)
-    return [_judged(outputs[0], lambda made: ((made != 0) != right) & ~near, right.shape)]
+    return [judged(outputs[0], lambda made: ((made != 0) != right) & ~near, right.shape)]
 
 
 def _near(first: Value, second: Value) -> Array:
@@ -167,7 +177,7 @@ def _threshold_of(node: Node) -> Value:
 def _check_threshold(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     x, border = given(inputs, 0), _threshold_of(node)
     right, near = x.array > border.array, _near(x, border)
-    return [_judged(outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape)]
+    return [judged(outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape)]
 
 
 @operator(caffe=("Threshold",), ascend=("Threshold",), decides=True, per_row=True, check=_check_threshold)
@@ -199,8 +209,8 @@ for _word, _function, _count in (("And", np.logical_and, 2), ("Or", np.logical_o
         "logical_%s" % _word.lower(), _function, _count, True, onnx=(_word,), tensorflow=("Logical" + _word,), ascend=("Logical" + _word,)
     )
 _logic("logical_xor", np.logical_xor, 2, True, onnx=("Xor",))
-for _word, _function in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
-    _logic(_word.lower(), _function, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
+for _word, _bits in (("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+    _logic(_word.lower(), _bits, 2, False, onnx=(_word,), tensorflow=(_word,), ascend=(_word,))
 _logic("is_nan", np.isnan, 1, False, onnx=("IsNaN",), tensorflow=("IsNan",), ascend=("IsNan",))
 _logic("is_infinite", np.isinf, 1, False, tensorflow=("IsInf",), ascend=("IsInf",))
 _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("IsFinite",))
@@ -251,11 +261,11 @@ def _keeps(node: Node) -> bool:
 def _check_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     found = _arg(node, inputs)
     shape = tuple(1 if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
-    judged = [_judged(outputs[0], lambda made: outside_order(found.x, found.signed, made, found.axis, True), shape)]
+    found_wrong = [judged(outputs[0], lambda made: outside_order(found.x, found.signed, made, found.axis, True), shape)]
     if len(outputs) > 1:
         indices = None if outputs[0] is None or np.size(outputs[0]) != int(np.prod(shape)) else np.reshape(outputs[0], shape)
-        judged.append(_judged(outputs[1], lambda made: _other_values(found.x, found.signed, made, indices, found.axis), shape))
-    return judged
+        found_wrong.append(judged(outputs[1], lambda made: _other_values(found.x, found.signed, made, indices, found.axis), shape))
+    return found_wrong
 
 
 def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool) -> Array:
@@ -311,11 +321,12 @@ def _repeated(indices: Array, axis: int) -> Array:
 
 
 def _other_values(x: Value, signed: Array, made: Array, indices: Optional[Array], axis: int) -> Array:
-    """Tell which values are not those at their indices; without indices, which cannot be the largest."""
+    """Tell which values are not those at their indices; without indices, which cannot be the largest of the signed ones."""
     far = np.broadcast_to(reach(x), x.array.shape)
     spoilt = np.any(_is_nan(signed), axis=axis, keepdims=True)
     if indices is None:
-        made_signed = made if np.array_equal(signed, x.array, equal_nan=True) else -made
+        sign = 1 if np.all((signed == x.array) | _is_nan(signed)) else -1
+        made_signed = made * sign
         lowest, highest = (_largest(bound, made.shape[axis], axis) for bound in (signed - far, signed + far))
         return ~((made_signed >= lowest) & (made_signed <= highest)) & ~spoilt
     at = np.clip(np.nan_to_num(np.asarray(indices, np.float64)), 0, x.array.shape[axis] - 1).astype(np.int64)
@@ -357,7 +368,7 @@ class _Order(NamedTuple):
     x: Value
     signed: Array
     axis: int
-    count: int
+    number: int
     ordered: bool
 
 
@@ -385,16 +396,16 @@ def _order(node: Node, inputs: Inputs) -> _Order:
 
 def _check_order(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     found = _order(node, inputs)
-    shape = tuple(found.count if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
+    shape = tuple(found.number if axis == found.axis else size for axis, size in enumerate(found.x.array.shape))
     values, indices = outputs[0], outputs[1] if len(outputs) > 1 else None
     at = None if indices is None or np.size(indices) != int(np.prod(shape)) else np.reshape(indices, shape)
     # Without the indices, values that are in no order are looked at in theirs.
     if at is None and not found.ordered:
         raise CannotCompute("values without an order cannot be looked at without their indices")
-    judged = [_judged(values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape)]
+    found_wrong = [judged(values, lambda made: _other_values(found.x, found.signed, made, at, found.axis), shape)]
     if len(outputs) > 1:
-        judged.append(_judged(indices, lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered), shape))
-    return judged
+        found_wrong.append(judged(indices, lambda made: outside_order(found.x, found.signed, made, found.axis, found.ordered), shape))
+    return found_wrong
 
 
 @operator(
@@ -433,10 +444,10 @@ def _check_caffe_arg(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs
         return np.stack([outside_order(x, signed, indices, 1, True), _other_values(x, signed, values, indices, 1)], 1)
 
     if with_values and not named:
-        return [_judged(outputs[0], both, (shape[0], 2, count))]
+        return [judged(outputs[0], both, (shape[0], 2, count))]
     if with_values:
-        return [_judged(outputs[0], lambda made: _other_values(x, signed, made, None, axis), shape)]
-    return [_judged(outputs[0], lambda made: outside_order(x, signed, made, axis, True), shape)]
+        return [judged(outputs[0], lambda made: _other_values(x, signed, made, None, axis), shape)]
+    return [judged(outputs[0], lambda made: outside_order(x, signed, made, axis, True), shape)]
 
 
 @operator(caffe=("ArgMax",), decides=True, check=_check_caffe_arg)
@@ -472,7 +483,7 @@ def _check_hardmax(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: 
         misplaced = outside_order(x, np.asarray(x.array, np.float64), chosen, axis, True)
         return (misplaced | ~one) | ~np.isin(made, (0, 1))
 
-    return [_judged(outputs[0], wrong, x.array.shape)]
+    return [judged(outputs[0], wrong, x.array.shape)]
 
 
 @operator(onnx=("Hardmax",), decides=True, check=_check_hardmax)

@@ -39,27 +39,19 @@ def each(
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-<<<<<<< HEAD
-        found = elementwise(function, *_old_broadcast(node, values), steps=arithmetic.intermediate if curve else 0.0)
+        found = elementwise(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0)
         return [with_absolute(found) if up_to_one else found]
-=======
-        return [elementwise(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0)]
->>>>>>> w-ops1
 
     compute.__name__ = name
     operator(per_row=True, **spellings)(compute)  # type: ignore[arg-type]
 
 
-<<<<<<< HEAD
 def with_absolute(value: Value) -> Value:
     """Return a value that is known to within float32's rounding of 1."""
     return Value(value.array, joined(value.error, np.full(value.array.shape, FLOAT32_ROUNDING)))
 
 
-def _old_broadcast(node: Node, values: List[Value]) -> List[Value]:
-=======
 def broadcast_of(node: Node, values: List[Value]) -> List[Value]:
->>>>>>> w-ops1
     """Of ONNX before opset 7: the second input's axes begin at the attribute ``axis`` of the first one's."""
     if node.dialect != ONNX or len(values) != 2 or not 0 < node.version < 7:
         return values

@@ -6,11 +6,14 @@ fake_quant_ops_functor.h; the operator prototypes of Ascend IR and GE's enumerat
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .decisions import outside_steps, reach, stepped
+from .decisions import judged, outside_steps, reach, stepped
+from .elementwise import aligned
+from .movement import channel_axis
+from .primitives import elementwise
 from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
 from .value import Arithmetic, Value
 
@@ -111,19 +114,21 @@ def _cast_function(node: Node, source: Array) -> Callable[[Array], Array]:
 def _check_cast(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
     x = given(inputs, 0)
     function = _cast_function(node, x.array)
-    if outputs[0] is None:
-        return [None]
-    made, name = np.asarray(outputs[0]), _target_type(node)
-    if name == "bool":
-        wrong = (made != 0) != function(x.array)
-        return [wrong if x.error is None else wrong & ~(np.abs(x.array) <= reach(x))]
-    wrong = outside_steps(function, x, made)
-    if name not in _ROUNDOFF and x.array.dtype.kind != "b":
-        low, high = limits_of(name)
-        # What a number becomes that the type cannot hold is defined nowhere.
-        whole = np.trunc(x.array) if x.is_float else x.array
-        wrong &= np.isfinite(whole) & (whole >= low) & (whole <= high)
-    return [wrong]
+    name = _target_type(node)
+
+    def wrong(made: Array) -> Array:
+        if name == "bool":
+            other = (made != 0) != function(x.array)
+            return other if x.error is None else other & ~(np.abs(x.array) <= reach(x))
+        other = outside_steps(function, x, made)
+        if name not in _ROUNDOFF and x.array.dtype.kind != "b":
+            low, high = limits_of(name)
+            # What a number becomes that the type cannot hold is defined nowhere.
+            cut = np.trunc(x.array) if x.is_float else x.array
+            other &= np.isfinite(cut) & (cut >= low) & (cut <= high)
+        return other
+
+    return [judged(outputs[0], wrong, x.array.shape)]
 
 
 @operator(onnx=("Cast",), tensorflow=("Cast",), ascend=("Cast",), decides=True, per_row=True, check=_check_cast)
@@ -138,3 +143,198 @@ def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         made = Value(function(x.array), x.error)
         return [made.with_step(_ROUNDOFF[name]) if x.error is not None and x.is_float else made]
     return [stepped(function, x)]
+
+
+# By a scale to whole numbers and back
+
+
+def _along(value: Value, x: Value, axis: int) -> Value:
+    """Return a scale or zero point with its axes where they are to be broadcast: one number, or one for each place along an axis."""
+    if value.array.size == 1:
+        return Value(value.array.reshape(()), None if value.error is None else np.reshape(value.error, ()))
+    if value.array.ndim != 1:
+        raise CannotCompute("scales of the shape %s are not known" % (value.array.shape,))
+    return aligned(value, axis, x.array.ndim)
+
+
+class _Steps(NamedTuple):
+    """Values in units of the scale, how far roundings inside may move them, and what makes whole numbers of them."""
+
+    scaled: Value
+    room: Array
+    function: Callable[[Array], Array]
+
+
+def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
+    if node.get("block_size", 0):
+        raise CannotCompute("scales of blocks are not known")
+    x, axis = given(inputs, 0), int(node.get("axis", 1))
+    scale = _along(given(inputs, 1), x, axis)
+    zero, name = 0, "uint8"
+    if len(inputs) > 2 and inputs[2] is not None:
+        name = given(inputs, 2).array.dtype.name
+        zero = _along(given(inputs, 2), x, axis).array.astype(np.int64)
+    elif node.get("output_dtype", 0):
+        name = element_type(node, node.get("output_dtype"))
+    if name not in ("int4",) and np.dtype(name).kind not in "iu":
+        raise CannotCompute("it makes %s, which are no whole numbers" % name)
+    scaled = elementwise(lambda a, b: np.asarray(a, np.float64) / b, x, scale)
+    function = _to_whole(name, lambda array: np.rint(array) + zero)
+    return _Steps(scaled, np.abs(scaled.array) * arithmetic.intermediate, function)
+
+
+def _check_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    steps = _linear(node, inputs, arithmetic)
+    return [judged(outputs[0], lambda made: outside_steps(steps.function, steps.scaled, made, steps.room), steps.scaled.array.shape)]
+
+
+@operator(onnx=("QuantizeLinear",), decides=True, check=_check_linear)
+def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """round(x / scale) + zero point, within the type of the zero point; halves go to even numbers."""
+    steps = _linear(node, inputs, arithmetic)
+    return [stepped(steps.function, steps.scaled)]
+
+
+@operator(onnx=("DequantizeLinear",))
+def dequantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """(x - zero point) · scale."""
+    if node.get("block_size", 0):
+        raise CannotCompute("scales of blocks are not known")
+    x, axis = given(inputs, 0), int(node.get("axis", 1))
+    scale = _along(given(inputs, 1), x, axis)
+    zero = _along(given(inputs, 2), x, axis).array.astype(np.int64) if len(inputs) > 2 and inputs[2] is not None else 0
+    wide = Value(x.array.astype(np.float64), x.error)
+    return [elementwise(lambda a, b: (a - zero) * b, wide, scale)]
+
+
+def _dynamic(inputs: Inputs) -> Tuple[Value, float]:
+    """Return the values and their scale, which 0 and the largest and smallest of them give."""
+    x = given(inputs, 0)
+    low, high = min(0.0, float(np.min(x.array))), max(0.0, float(np.max(x.array)))
+    if low == high:
+        raise CannotCompute("runtimes give zeros other scales")
+    return x, (high - low) / 255.0
+
+
+def _check_dynamic(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    x, scale = _dynamic(inputs)
+    if x.error is not None:
+        raise CannotCompute("how errors of its input reach the scale is not known")
+    made = list(outputs) + [None] * (3 - len(outputs))
+    zero = Value(np.float64(-min(0.0, float(np.min(x.array))) / scale))
+    # A few roundings: of the range, the scale and the quotient.
+    room = 3.0 * arithmetic.intermediate
+    used = float(np.reshape(made[2], ())) if made[2] is not None and np.size(made[2]) == 1 else float(np.rint(zero.array))
+    scaled = Value(np.asarray(x.array, np.float64) / scale)
+    function = _to_whole("uint8", lambda array: np.rint(array) + used)
+    return [
+        judged(made[0], lambda array: outside_steps(function, scaled, array, np.abs(scaled.array) * room), x.array.shape),
+        judged(made[1], lambda array: ~(np.abs(array - scale) <= scale * (room + 2.0**-23)), ()),
+        judged(made[2], lambda array: outside_steps(_to_whole("uint8", np.rint), zero, array, zero.array * room), ()),
+    ][: len(outputs)]
+
+
+@operator(onnx=("DynamicQuantizeLinear",), decides=True, check=_check_dynamic)
+def dynamic_quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Quantise to uint8 by the range of the values and 0; the scale and the zero point are outputs too."""
+    x, scale = _dynamic(inputs)
+    zero = np.clip(np.rint(-min(0.0, float(np.min(x.array))) / scale), 0, 255)
+    function = _to_whole("uint8", lambda array: np.rint(array) + zero)
+    scaled = Value(np.asarray(x.array, np.float64) / scale, None if x.error is None else x.error / scale)
+    return [stepped(function, scaled), Value(np.asarray(scale)), Value(np.asarray(zero, np.uint8))]
+
+
+_FAKE = ("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
+
+
+def _fake(node: Node, inputs: Inputs) -> Tuple[Value, Callable[[Array], Array], Array]:
+    """Return the values, the step function and the largest magnitude of its results; the range is moved so that 0 is a step."""
+    x = given(inputs, 0)
+    if node.type == "FakeQuantWithMinMaxArgs":
+        low, high = (np.asarray(node.get(name, default), np.float64) for name, default in (("min", -6.0), ("max", 6.0)))
+    else:
+        low, high = (np.asarray(given(inputs, number).array, np.float64) for number in (1, 2))
+    first, last = float(bool(node.get("narrow_range", False))), 2.0 ** int(node.get("num_bits", 8)) - 1.0
+    step = (high - low) / (last - first)
+    exact = first - low / step
+    zero = np.where(exact < first, first, np.where(exact > last, last, np.floor(exact + 0.5)))
+    bottom, top = (first - zero) * step, (last - zero) * step
+
+    def function(array: Array) -> Array:
+        return np.floor((np.clip(array, bottom, top) - bottom) / step + 0.5) * step + bottom
+
+    return x, function, np.maximum(np.abs(bottom), np.abs(top))
+
+
+def _check_fake(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    x, function, size = _fake(node, inputs)
+    slack = 4.0 * size * max(arithmetic.intermediate, 2.0**-24)
+    return [judged(outputs[0], lambda made: outside_steps(function, x, made, slack, slack), x.array.shape)]
+
+
+@operator(tensorflow=_FAKE, ascend=_FAKE, decides=True, check=_check_fake)
+def fake_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Round to steps between a smallest and a largest value, which stay floats."""
+    x, function, _ = _fake(node, inputs)
+    return [stepped(function, x)]
+
+
+_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
+    "round": np.rint, "floor": np.floor, "ceil": np.ceil, "ceiling": np.ceil, "trunc": np.trunc, "truncate": np.trunc,
+}  # fmt: skip
+
+
+def _ascend_steps(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> _Steps:
+    scale, offset = float(node.get("scale")), float(node.get("offset"))
+    scale = scale * scale if node.get("sqrt_mode", False) else scale
+    way = _ROUNDINGS.get(str(node.get("round_mode", "Round")).lower())
+    if way is None:
+        raise CannotCompute("its round_mode %s is not known" % node.get("round_mode"))
+    name = element_type(node, node.get("dst_type", 2))
+    if name not in ("int8", "int4"):
+        raise CannotCompute("how it makes %s is not known" % name)
+    scaled = elementwise(lambda x: np.asarray(x, np.float64) * scale + offset, given(inputs, 0))
+    times = np.abs(scaled.array - offset) * (2.0 if node.get("sqrt_mode", False) else 1.0)
+    return _Steps(scaled, arithmetic.intermediate * (times + (np.abs(scaled.array) if offset else 0.0)), _to_whole(name, way))
+
+
+def _check_ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Sequence[Optional[Array]]) -> List[Optional[Array]]:
+    steps = _ascend_steps(node, inputs, arithmetic)
+    return [judged(outputs[0], lambda made: outside_steps(steps.function, steps.scaled, made, steps.room), steps.scaled.array.shape)]
+
+
+@operator(ascend=("AscendQuant",), decides=True, per_row=True, check=_check_ascend_quant)
+def ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """round(x · scale + offset) within int8 or int4; with ``sqrt_mode`` the scale is its attribute squared."""
+    steps = _ascend_steps(node, inputs, arithmetic)
+    return [stepped(steps.function, steps.scaled)]
+
+
+@operator(ascend=("AscendDequant",), per_row=True)
+def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x · scale, one for all or for each channel, with ``sqrt_mode`` squared; ``relu_flag`` lets only positive values pass.
+
+    A scale in uint64 has a float32 in its lower half, and further parameters above.
+    """
+    x, scales = given(inputs, 0), given(inputs, 1).array
+    if scales.dtype == np.uint64:
+        if np.any(scales >> np.uint64(32)):
+            raise CannotCompute("its scale holds a shift or an offset, of which it is not known how they are used")
+        scales = (scales & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
+    if scales.dtype.kind != "f":
+        raise CannotCompute("its scale is of the type %s" % scales.dtype.name)
+    scale = scales.ravel().astype(np.float64)
+    axis = channel_axis(node, x.array.ndim)
+    if scale.size > 1:
+        channels = x.array.shape[axis]
+        # Channels in blocks of 16 are filled up.
+        if scale.size not in (channels, -(-channels // 16) * 16):
+            raise CannotCompute("it has %d scales for %d channels" % (scale.size, channels))
+        scale = scale[:channels].reshape((channels,) + (1,) * (x.array.ndim - 1 - axis))
+    twice = bool(node.get("sqrt_mode", False))
+
+    def function(array: Array) -> Array:
+        result = np.asarray(array, np.float64) * (scale * scale if twice else scale)
+        return np.maximum(result, 0.0) if node.get("relu_flag", False) else result
+
+    return [elementwise(function, x, steps=arithmetic.intermediate if twice else 0.0)]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-
-from operating import EXACT, arrays, like_onnxruntime
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto
+from operating import EXACT, arrays, by_onnxruntime, like_onnxruntime
 
-from goldwatch.operators import CannotCompute, Node, Value, check, compute
+from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, check, compute
 
 TYPES = ["float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"]
 ONNX_CODE = {
     "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE, "int8": TensorProto.INT8,
-    "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32, "int64": TensorProto.INT64, "bool": TensorProto.BOOL,
-    "bfloat16": TensorProto.BFLOAT16,
+    "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32, "int64": TensorProto.INT64,
+    "bool": TensorProto.BOOL, "bfloat16": TensorProto.BFLOAT16,
 }  # fmt: skip
 # TensorFlow's types.proto and GE's enumeration of data types, written down once more.
 TENSORFLOW_CODE = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9, "bool": 10, "float16": 19}
@@ -109,3 +109,133 @@ def test_the_error_of_a_narrower_float_holds_one_rounding():
     assert compute(node, [x])[0].error is None
     made = compute(node, [Value(x, np.full(2, 1e-9))])[0]
     np.testing.assert_allclose(made.error, x * 2.0**-11 / np.sqrt(3), rtol=1e-3)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_linear_quantisation_as_by_onnxruntime(data):
+    dtype = data.draw(st.sampled_from(["int8", "uint8"]))
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    many = data.draw(st.booleans())
+    generator = np.random.default_rng(data.draw(st.integers(0, 999)))
+    x = generator.uniform(-20, 20, shape).astype(np.float32)
+    scale = generator.uniform(0.01, 0.5, shape[axis] if many else ()).astype(np.float32)
+    zero = generator.integers(0, 100, scale.shape).astype(dtype)
+    scale, zero = (np.asarray(one) for one in (scale, zero))
+    attributes = {"axis": axis}
+    like_onnxruntime("QuantizeLinear", [x, scale, zero], attributes, 13, tolerance=0)
+    node = Node("onnx", "QuantizeLinear", attributes, version=13)
+    whole = arrays(node, [x, scale, zero])[0]
+    assert whole.dtype == dtype and not check(node, [x, scale, zero], [whole])[0].any()
+    assert check(node, [x, scale, zero], [whole ^ 1])[0].all()
+    like_onnxruntime("DequantizeLinear", [whole, scale, zero], attributes, 13, tolerance=1e-6)
+
+
+def test_linear_quantisation_without_a_zero_point():
+    x, scale = np.float32([0.1, 3, 300]), np.array(0.5, np.float32)
+    like_onnxruntime("QuantizeLinear", [x, scale], {}, 13, tolerance=0)
+    with pytest.raises(CannotCompute, match="blocks"):
+        compute(Node("onnx", "QuantizeLinear", {"block_size": 2}, version=21), [x, scale])
+
+
+def test_linear_quantisation_near_a_tie():
+    node, scale = Node("onnx", "QuantizeLinear", version=13), np.array(1, np.float32)
+    x = np.float32([2.4999, 2.25])
+    up = np.array([3, 3], np.uint8)
+    assert check(node, [x, scale], [up])[0].tolist() == [True, True]
+    assert check(node, [Value(x, np.full(2, 1e-4)), scale], [up])[0].tolist() == [False, True]
+    in_half = Arithmetic(intermediate=2.0**-11)
+    assert check(node, [x, scale], [up], in_half)[0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("low, high", [(-3, 5), (1, 4), (-4, -1)])
+def test_dynamic_quantisation_as_by_onnxruntime(low, high):
+    x = np.random.default_rng(0).uniform(low, high, 100).astype(np.float32)
+    right = by_onnxruntime("DynamicQuantizeLinear", [x], {}, 11, 3)
+    node = Node("onnx", "DynamicQuantizeLinear", version=11, outputs=3)
+    made = arrays(node, [x])
+    assert np.mean(made[0] != right[0]) < 0.05 and made[2] == right[2]
+    np.testing.assert_allclose(made[1], right[1], rtol=1e-6)
+    assert not any(np.any(one) for one in check(node, [x], right))
+    other = [right[0] ^ 1, right[1] * np.float32(1.01), right[2] ^ 1]
+    assert all(np.all(one) for one in check(node, [x], [other[0], other[1], right[2]])[:2])
+    assert np.all(check(node, [x], [None, None, other[2]])[2])
+    with pytest.raises(CannotCompute, match="zeros"):
+        compute(node, [np.zeros_like(x)])
+
+
+def slow_fake_quant(x, low, high, bits, narrow):
+    """TensorFlow's rule for one value: the range is moved so that 0 is one of the steps."""
+    first, last = (1 if narrow else 0), 2**bits - 1
+    step = (high - low) / (last - first)
+    zero = min(max(first - low / step, first), last)
+    zero = int(zero + 0.5)
+    bottom, top = (first - zero) * step, (last - zero) * step
+    return int((min(max(x, bottom), top) - bottom) / step + 0.5) * step + bottom
+
+
+@pytest.mark.parametrize("dialect", ["tensorflow", "ascend"])
+@pytest.mark.parametrize("bits, narrow", [(8, False), (8, True), (4, False)])
+def test_fake_quantisation(dialect, bits, narrow):
+    x = np.random.default_rng(0).uniform(-4, 6, 200).astype(np.float32)
+    attributes = {"num_bits": bits, "narrow_range": narrow}
+    right = np.array([slow_fake_quant(float(one), -2.5, 5.0, bits, narrow) for one in x])
+    for node, inputs in (
+        (Node(dialect, "FakeQuantWithMinMaxArgs", {**attributes, "min": -2.5, "max": 5.0}), [x]),
+        (Node(dialect, "FakeQuantWithMinMaxVars", attributes), [x, np.float32(-2.5), np.float32(5)]),
+        (Node(dialect, "FakeQuantWithMinMaxVarsPerChannel", attributes), [x[:, None], np.float32([-2.5]), np.float32([5])]),
+    ):
+        np.testing.assert_allclose(arrays(node, inputs)[0].ravel(), right, rtol=0, atol=1e-6)
+        made = right.astype(np.float32).reshape(inputs[0].shape)
+        assert not check(node, inputs, [made])[0].any()
+        assert check(node, inputs, [made + np.float32(7.5 / 2**bits / 3)])[0].all()
+
+
+@pytest.mark.parametrize(
+    "mode, right", [("Round", [2, 2, -2, 3]), ("Floor", [1, 2, -3, 2]), ("Ceil", [2, 3, -2, 3]), ("Truncate", [1, 2, -2, 2])]
+)
+def test_quantisation_of_ascend(mode, right):
+    x = np.float32([1.5, 2.5, -2.5, 2.75])
+    for attributes in ({"scale": 1.0, "offset": 0.0}, {"scale": -1.0, "offset": 0.0, "sqrt_mode": True}):
+        node = Node("ascend", "AscendQuant", {**attributes, "round_mode": mode})
+        made = arrays(node, [x])[0]
+        assert made.dtype == np.int8 and made.tolist() == right
+        assert check(node, [x], [np.array(right) + 2])[0].all()
+
+
+def test_quantisation_of_ascend_is_bounded():
+    x = np.float32([1000, -1000, 3.2])
+    assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0}), [x])[0].tolist() == [127, -128, 7]
+    assert arrays(Node("ascend", "AscendQuant", {"scale": 2.0, "offset": 1.0, "dst_type": 29}), [x])[0].tolist() == [7, -8, 7]
+    for wrong in ({"scale": 2.0}, {"scale": 1.0, "offset": 0.0, "round_mode": "Hybrid"}, {"scale": 1.0, "offset": 0.0, "dst_type": 34}):
+        with pytest.raises(CannotCompute):
+            compute(Node("ascend", "AscendQuant", wrong), [x])
+
+
+def test_a_device_that_quantises_in_float16_is_right():
+    x = np.random.default_rng(0).uniform(-1, 1, 3000).astype(np.float16)
+    scale, offset = np.float16(97.0), np.float16(3)
+    made = np.clip(np.rint((x * scale).astype(np.float16) + offset), -128, 127)
+    node = Node("ascend", "AscendQuant", {"scale": float(scale), "offset": float(offset)})
+    assert not check(node, [x], [made], Arithmetic(intermediate=2.0**-11))[0].any()
+    assert 0 < check(node, [x], [made], Arithmetic(intermediate=2.0**-24))[0].mean() < 0.1
+    assert check(node, [x], [made + 1], Arithmetic(intermediate=2.0**-11))[0].mean() > 0.9
+
+
+def test_dequantisation_of_ascend():
+    x = np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4)
+    scale = np.float32([0.5, 1.5, 0.25])
+    right = x * scale[:, None].astype(np.float64)
+    as_words = scale.view(np.uint32).astype(np.uint64)
+    filled = np.concatenate([scale, np.zeros(13, np.float32)]).reshape(1, 1, 1, 1, 16)
+    for scales in (scale, as_words, filled):
+        np.testing.assert_array_equal(arrays(Node("ascend", "AscendDequant"), [x, scales])[0], right)
+    np.testing.assert_array_equal(arrays(Node("ascend", "AscendDequant"), [x, scale[:1]])[0], x * 0.5)
+    made = arrays(Node("ascend", "AscendDequant", {"sqrt_mode": True, "relu_flag": True}), [x, scale])[0]
+    np.testing.assert_array_equal(made, np.maximum(x * scale[:, None].astype(np.float64) ** 2, 0))
+    last = Node("ascend", "AscendDequant", layouts=("NHWC",))
+    np.testing.assert_array_equal(arrays(last, [np.moveaxis(x, 1, -1), scale])[0], np.moveaxis(right, 1, -1))
+    for scales in (as_words + np.uint64(1 << 32), scale[:2], np.array([1], np.int32)):
+        with pytest.raises(CannotCompute):
+            compute(Node("ascend", "AscendDequant"), [x, scales])
