@@ -15,7 +15,7 @@ from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
 from ..model.nodes import OpNode
 from ..verdict.inputs import Inputs
-from ..verdict.judging import by_defaults, judge, not_applicable, subject_of
+from ..verdict.judging import by_defaults
 from ..verdict.observations import Observations, ObservedOp
 from .engine import Engine
 from .rereading import RunReader
@@ -36,22 +36,17 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     proof = _Proof(engine, seen, reader, [*rows, *before])
     changed = [_failing(row) for row in before if not proof.right(row)]
     rows = [row for row in [*rows, *before] if proof.right(row)]
-    passing = [row for row in rows if _as_a_whole(row, engine)]
-    rest = [row for row in rows if not _as_a_whole(row, engine)]
+    passing = [row for row in rows if _as_a_whole(row)]
+    rest = [row for row in rows if not _as_a_whole(row)]
     faded = [row for row in rest if proof.outputs_pass(row.place, {(row.place, row.tensor) for row in passing})]
     changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
     changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
     engine.put_rows(changed)
 
 
-def _as_a_whole(row: Row, engine: Engine) -> bool:
-    """Tell whether a row is within its limits but for that of the worst slice."""
-    names = row.decided_by.split("; ")
-    if row.verdict == FAIL and all(name.startswith(WORST_SLICE) for name in names):
-        return True
-    limits = engine.options.limits
-    metrics = {name: value for name, value in row.metrics.items() if name != WORST_SLICE}
-    return judge(metrics, limits, {*not_applicable(row), WORST_SLICE}, subject_of(row)).passed
+def _as_a_whole(row: Row) -> bool:
+    """Tell whether a row misses no other limit than that of the worst slice."""
+    return all(WORST_SLICE in limit for limit in row.decided_by.split("; "))
 
 
 def _passing(row: Row) -> Row:
@@ -126,8 +121,10 @@ class _Proof:
         return True
 
     def _alone(self, node: OpNode, place: Place) -> bool:
+        if no_dump_reason(node) is not None:
+            return True
         observed: Optional[ObservedOp] = self._seen.find(place, node.name)
         if observed is None:
-            return no_dump_reason(node) is not None
+            return False
         states = [self._judged.get((place, node.name, number)) for number in observed.outputs]
         return bool(states) and all(one is not None and one.state == RIGHT and not one.assumed for one in states)

@@ -66,6 +66,8 @@ class Feeder:
         Tells whether an original op ends a loop or a conditional: what another op hands out is not its value.
     network_input
         Returns golden data's input of the network, by its original name and output; None where there is none.
+    reads_shape
+        Tells whether an original op reads nothing but the shape of its input: the values need not have been dumped.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class Feeder:
         recorded: Recorded,
         joins: Callable[[str], bool],
         network_input: NetworkInput = _no_input,
+        reads_shape: Callable[[str], bool] = lambda op: False,
     ) -> None:
         self._network_input = network_input
+        self._reads_shape = reads_shape
         self._graph = graph
         self._joins = joins
         self._counterparts = counterparts
@@ -107,13 +111,28 @@ class Feeder:
         open_ = [number for number in range(len(inputs)) if number not in matched]
         feeds: List[Feed] = []
         for number, entry in enumerate(inputs):
-            if number in matched:
+            shape = self._shape_alone(entry)
+            if shape is not None:
+                feeds.append(shape)
+            elif number in matched:
                 feeds.append(self._feed(op, matched[number], entry))
             elif len(open_) == len(left) == 1:
                 feeds.append(self._other(op, left[0], entry))
             else:
                 feeds.append(self._held(entry))
         return feeds
+
+    def _shape_alone(self, entry: CutInput) -> Optional[Feed]:
+        """Return zeros in the shape of a value of which nothing but that is read; None where more is read, or the shape is not known."""
+        if not entry.readers or not all(self._reads_shape(name) for name, _ in entry.readers):
+            return None
+        for op in self._graph.ops_from(entry.producer):
+            for index, desc in enumerate(op.output_descs):
+                shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
+                number = desc.origin_index if desc.origin_name == entry.producer else index if op.name == entry.producer else None
+                if number == entry.output_index and all(size >= 0 for size in shape):
+                    return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
+        return None
 
     def copied(self, op: OpNode) -> Optional[Feed]:
         """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where it was not recorded."""

@@ -77,6 +77,11 @@ class Original:
         numbers = self.model.numbers(op)
         return self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
 
+    def reads_shape(self, op: str) -> bool:
+        """Tell whether a node reads of its inputs nothing but their shapes."""
+        numbers = self.model.numbers(op)
+        return bool(numbers) and self.model.types[numbers[0]] in ("Shape", "Size", "ShapeN", "Rank")
+
     def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
         """Return the cut of those of an op's originals that its outputs need.
 
