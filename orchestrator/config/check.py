@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, List, Optional, Sequence
 
@@ -18,7 +19,9 @@ from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
 from .script import check_settings, read_script
+from .script_settings import TORCHAIR
 from .script_tree import MAX_SCRIPT_BYTES
+from .torchair_rules import TorchAirRules
 
 #: The rules that say that nothing at all is dumped.
 EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
@@ -140,20 +143,29 @@ class Checker:
         if len(data) > MAX_SCRIPT_BYTES:
             hint = "put the dump settings into a module of their own"
             raise FormatError("the script is larger than 2 MiB, the most that is read", file, hint)
-        configs = read_script(data, findings)
-        if configs is None:
+        script = read_script(data, findings)
+        if script is None:
             return
-        for settings in configs:
+        for settings in script.settings:
             own = Findings(self.elsewhere)
-            rules = NpuRules(own, self.cann, self.models)
+            of_torchair = settings.dialect == TORCHAIR
+            rules = (TorchAirRules if of_torchair else NpuRules)(own, self.cann, self.models)
             values = check_settings(settings, rules)
             self._npu_models(values, rules, own)
+            if os.path.normpath(str(values.get("dump_path"))) in script.made:
+                own.items = [finding for finding in own.items if finding.rule != "dump-path-not-found"]
             findings.items += settings.located(own.items)
-        if not configs:
+        for what, line, column in script.elsewhere:
+            message = "dump options may be set by %s: not judged" % what
+            consumer = "what it sets does not stand in this script"
+            findings.note("not-judged", (), message, consumer, "check the module or file that it takes them from, too")
+            findings.items[-1] = placed(findings.items[-1], line, column)
+        if not script.settings and not script.elsewhere:
             empty = not data.strip()
             rule, message = ("empty-file", "the file is empty") if empty else ("no-dump-section", "the script sets no dump option")
-            consumer = "nothing is dumped"
-            findings.warning(rule, (), message, consumer, "pass a DumpConfig, set parameter_map entries or global_options().dump_config")
+            consumer = "nothing is dumped" + (", unless another module of the program sets one" if script.imports else "")
+            fix = "pass a DumpConfig, set parameter_map entries, global_options().dump_config or TorchAir's dump_config"
+            findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
 
 

@@ -177,9 +177,10 @@ def _kind(document: Mapping[str, Any]) -> str:
 
 
 def _from_script(data: bytes, file: str, findings: Findings) -> DumpPlan:
-    configs = read_script(data, findings)
-    if configs is None or len(configs) != 1:
-        raise FormatError("no dump plan: the script sets dump options in %d places" % len(configs or ()), file)
+    script = read_script(data, findings)
+    configs = script.settings if script is not None else []
+    if len(configs) != 1:
+        raise FormatError("no dump plan: the script sets dump options in %d places" % len(configs), file)
     values = configs[0].values
     computed = [name for name, value in values.items() if value is COMPUTED]
     if computed:

@@ -24,7 +24,11 @@ _DEVICE_FOLDER = re.compile(r"[0-9]{1,3}\Z")
 _EPHEMERAL = frozenset(["overlay", "aufs", "tmpfs", "ramfs", "devicemapper"])
 
 _ACL_REJECTS = "aclInit rejects it (EP0003, path check)"
-_NPU_REJECTS = "the TensorFlow adapter stops with an error about dump_path"
+_REJECTS = {
+    "acl": _ACL_REJECTS,
+    "npu": "the TensorFlow adapter stops with an error about dump_path",
+    "torchair": "TorchAir raises FileNotFoundError where dump_path is set",
+}
 
 
 def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_work: bool = True) -> Optional[str]:
@@ -35,7 +39,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
     text
         The value, not empty.
     kind
-        ``acl`` or ``npu``.
+        ``acl``, ``npu`` or ``torchair``.
     must_work
         Whether a consumer checks it; with an exception scene or nothing switched on it does not, and errors are warnings.
 
@@ -55,7 +59,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
         if len(os.fsencode(text)) > 512 >= len(text):
             message = "dump_path has %d bytes, at most 512 are allowed" % len(os.fsencode(text))
             findings.add(hard, "path-too-long", path, message, _ACL_REJECTS, "choose a shorter path")
-    rejects = _ACL_REJECTS if kind == "acl" else _NPU_REJECTS
+    rejects = _REJECTS[kind]
     if not must_work:
         rejects = "not checked by the consumer in this configuration; nothing can be written there"
     if _check_literal_variable(findings, text, path, hard, rejects):
