@@ -79,9 +79,10 @@ class _Reader:
         for dialect in (PARAMETER_MAP, TORCHAIR):
             share([settings for settings in self._found if settings.dialect == dialect])
         self._complete(nodes)
-        found = sorted((settings for settings in self._found if settings.places or settings.node is not None), key=lambda one: one.place)
+        # A map of which only use_off_line is set has no dump setting.
+        found = [settings for settings in self._found if settings.node is not None or settings.problems]
         elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
-        return Script(found, elsewhere, frozenset(self._others.made), self._others.imports)
+        return Script(sorted(found, key=lambda settings: settings.place), elsewhere, frozenset(self._others.made), self._others.imports)
 
     def _complete(self, nodes: List[Tuple[Any, int]]) -> None:
         """Add what keeps settings that switch a dump on from dumping, and what other functions may add to them."""
