@@ -7,12 +7,13 @@ import os
 import re
 from typing import Any, List, Set, Tuple
 
+from .plan import NPU_DEFAULTS
 from .script_reach import key_of
 from .script_tree import last_name, literal
 
 #: Where npu_bridge's own DumpConfig comes from.
 _NPU_MODULE = re.compile(r"(?:^|\.)npu")
-_HELPER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump|init_?dump")
+_HELPER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump")
 #: precision_tool's function for a custom optimizer, and msprobe's debugger.
 _HELPERS = ("update_custom_op", "PrecisionDebugger")
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
@@ -42,7 +43,7 @@ class Others:
     def __init__(self, nodes: List[Tuple[Any, int]]) -> None:
         self.setters: List[Tuple[str, ast.AST]] = []
         self.made: Set[str] = set()
-        self.knows_torchair = self.imports = False
+        self.knows_torchair = self.imports = self._knows_npu = False
         self._foreign: Set[str] = set()
         self._defined = {
             node.name for node, _ in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
@@ -63,14 +64,20 @@ class Others:
 
     def is_foreign(self, call: ast.Call) -> bool:
         """Tell whether a call of a DumpConfig is of another tool's class of that name, or of the script's own."""
-        return isinstance(call.func, ast.Name) and (call.func.id in self._foreign or call.func.id in self._defined)
+        if not isinstance(call.func, ast.Name):
+            return False
+        if call.func.id in self._foreign or call.func.id in self._defined:
+            return True
+        names = [keyword.arg for keyword in call.keywords]
+        return bool(names) and not self._knows_npu and not any(name is None or name in NPU_DEFAULTS for name in names)
 
     def _import(self, node: Any) -> None:
         self.imports = True
         module = getattr(node, "module", None) or ""
         names = [module] + [name.name for name in node.names]
         self.knows_torchair = self.knows_torchair or any("torchair" in name or name == "CompilerConfig" for name in names)
-        if isinstance(node, ast.ImportFrom) and not node.level and not _NPU_MODULE.search(module):
+        self._knows_npu = self._knows_npu or any(_NPU_MODULE.search(name) for name in names)
+        if isinstance(node, ast.ImportFrom) and not _NPU_MODULE.search(module):
             self._foreign.update(name.asname or name.name for name in node.names if name.name == "DumpConfig")
 
     def _call(self, node: ast.Call) -> None:
@@ -83,7 +90,7 @@ class Others:
         elif isinstance(node.func, ast.Attribute) and key_of(node.func) == "acl.init":
             if node.args:
                 self.add("acl.init() with a file", node)
-        elif name in _HELPERS or (_HELPER.search(name) and name not in self._defined):
+        elif name not in self._defined and (name in _HELPERS or _HELPER.search(name)):
             self.add("%s()" % name, node)
 
     def _assignment(self, node: ast.Assign) -> None:
