@@ -55,10 +55,11 @@ def command_elsewhere(name: str) -> Optional[str]:
 
 def refuse_old_options(words: Sequence[str]) -> None:
     """Raise UsageError for an option of several letters behind one dash, which click would take for another with a value."""
-    for word in words[1:]:
+    for before, word in zip(words, words[1:]):
         if word == "--":
             return
-        if len(word) > 2 and word in _OPTIONS.get(words[0], {}):
+        # A folder may have such a name.
+        if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in ("-o", "--out", "-f"):
             raise UsageError("%s is an option of the older tools" % word)
 
 

@@ -57,6 +57,11 @@ class AclRules(DumpRules):
         keys.unknown(dump, fields, _DUMP)
         check_since(self.findings, dump, _DUMP, ACL_SINCE, self.cann)
         self._exclusions()
+        if self._on("dump_op_switch"):
+            message = "ops called one by one are dumped by aclmdlInitDump() and aclmdlSetDump() alone"
+            consumer = "given to aclInit(), the file dumps none of them"
+            fix = "call aclmdlInitDump(), aclmdlSetDump() with this file, and aclmdlFinalizeDump() at the end"
+            self.findings.note("op-switch-call", _DUMP + ("dump_op_switch",), message, consumer, fix)
         self._path()
         self._step()
         self._stats()

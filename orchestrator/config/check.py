@@ -155,6 +155,7 @@ class Checker:
             if os.path.normpath(str(values.get("dump_path"))) in script.made:
                 own.items = [finding for finding in own.items if finding.rule != "dump-path-not-found"]
             findings.items += settings.located(own.items)
+        findings.items = _once(findings.items, "container")
         for what, line, column in script.elsewhere:
             message = "dump options may be set by %s: not judged" % what
             consumer = "what it sets does not stand in this script"
@@ -167,6 +168,17 @@ class Checker:
             fix = "pass a DumpConfig, set parameter_map entries, global_options().dump_config or TorchAir's dump_config"
             findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
+
+
+def _once(findings: Sequence[Finding], rule: str) -> List[Finding]:
+    """Return the findings, of those of a rule that say the same only the first."""
+    seen = set()
+    kept = []
+    for finding in findings:
+        if finding.rule != rule or finding.message not in seen:
+            kept.append(finding)
+        seen.add(finding.message)
+    return kept
 
 
 def _located(findings: Sequence[Finding], text: JsonText) -> List[Finding]:

@@ -67,7 +67,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
     if not os.path.isabs(text):
         message = "dump_path is relative; judged from the current folder it is %s" % os.path.abspath(text)
         consumer = "taken relative to the current folder of the process that dumps"
-        findings.note("dump-path-relative", path, message, consumer, "write an absolute path")
+        findings.environment(NOTE, "dump-path-relative", path, message, consumer, "write an absolute path")
     if not _check_folder(findings, text, path, hard, rejects):
         return None
     _look_around(findings, text, path)
@@ -150,6 +150,8 @@ def _check_folder(findings: Findings, text: str, path: Path, severity: str, reje
             reason = "" if error.errno == errno.ENOENT else " (%s)" % error.strerror
             rule, message = "dump-path-not-found", "dump_path does not exist: %s%s" % (text, reason)
             fix = "make the folder first: mkdir -p %s" % text
+            if os.path.isdir(os.path.dirname(os.path.abspath(text))):
+                fix += " (goldwatch run makes it itself)"
     if rule:
         findings.environment(severity, rule, path, message, rejects, fix)
     return not rule
