@@ -58,9 +58,9 @@ class AclRules(DumpRules):
         check_since(self.findings, dump, _DUMP, ACL_SINCE, self.cann)
         self._exclusions()
         if self._on("dump_op_switch"):
-            message = "ops called one by one are dumped by aclmdlInitDump() and aclmdlSetDump() alone"
-            consumer = "given to aclInit(), the file dumps none of them"
-            fix = "call aclmdlInitDump(), aclmdlSetDump() with this file, and aclmdlFinalizeDump() at the end"
+            message = "ops called one by one are sure to be dumped through aclmdlSetDump() alone"
+            consumer = "whether aclInit() with this file dumps them differs between releases"
+            fix = "call aclInit() without it, then aclmdlInitDump() and aclmdlSetDump() with it"
             self.findings.note("op-switch-call", _DUMP + ("dump_op_switch",), message, consumer, fix)
         self._path()
         self._step()

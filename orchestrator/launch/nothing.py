@@ -43,7 +43,7 @@ def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
         text = "is the model called %s, as its .om file or the outermost name in its json?" % " or ".join(repr(name) for name in models[:3])
         asked.append(text)
     if plan.op_switch:
-        asked.append("does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are dumped by these alone")
+        asked.append("does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are sure to be dumped by these alone")
     if plan.step:
         asked.append("does it reach step %s?" % plan.step)
     if plan.debug:

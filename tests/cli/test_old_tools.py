@@ -6,9 +6,9 @@ import json
 import os
 
 import pytest
+from in_process import run_here
 
 from goldwatch.cli.old_tools import new_spelling
-from tests.helpers.in_process import run_here
 
 
 @pytest.mark.parametrize(
