@@ -200,7 +200,8 @@ class _Reader:
         if kind == GLOBAL_OPTIONS:
             self._option(target, value, node, scope, GLOBAL_OPTIONS, "", NPU_DEFAULTS)
         elif kind == TORCHAIR:
-            holder = key_of(target.value.value) if isinstance(target.value, ast.Attribute) else self._owners.get(last_name(target.value), "")
+            inner = target.value
+            holder = key_of(inner.value) if isinstance(inner, ast.Attribute) else self._owners.get(last_name(inner), "")
             self._torchair_option(target, value, node, scope, holder)
 
     def _torchair_option(self, target: ast.Attribute, value: Any, node: Any, scope: int, holder: str) -> None:

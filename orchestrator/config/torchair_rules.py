@@ -51,8 +51,8 @@ class TorchAirRules(NpuRules):
         if "dump_path" in self._values:
             super()._path()
         elif self._is_on("enable_dump"):
-            message = "dump_path is not set"
-            self.findings.note("dump-path-missing", (), message, "dumps go to the current folder of the process", "set dump_path to a folder")
+            consumer = "dumps go to the current folder of the process"
+            self.findings.note("dump-path-missing", (), "dump_path is not set", consumer, "set dump_path to a folder")
 
     def _layers(self) -> None:
         value = self._values.get("dump_layer")

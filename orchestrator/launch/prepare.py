@@ -97,7 +97,7 @@ def prepare(
     if kind != PLAN:
         # What this machine's file system says comes later: dump_path may have to be made.
         empty = _check(path, path, model, lambda text: None, om_name, elsewhere=True)
-    plan = read_plan(data, path)
+    plan = read_plan(data, path, exact=False)
     target = _target_of(plan, path, empty)
     made = _make_folder(target, say)
     try:

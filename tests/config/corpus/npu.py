@@ -300,7 +300,8 @@ AIR_PATH = 'c.dump_config.dump_path = "@DIR@"\n'
 OTHER_CASES = [
     ("air", AIR + AIR_PATH, []),
     ("air-no-path", AIR, [(N, "dump-path-missing", "")]),
-    ("air-all", AIR + AIR_PATH + 'c.dump_config.dump_mode = "input"\nc.dump_config.dump_data = "stats"\nc.dump_config.quant_dumpable = True\n'
+    ("air-all", AIR + AIR_PATH + 'c.dump_config.dump_mode = "input"\nc.dump_config.dump_data = "stats"\n'
+     'c.dump_config.quant_dumpable = True\n'
      'c.dump_config.dump_step = "0|2-5"\nc.dump_config.dump_layer = "Add_1Mul_1 x/y.z"\nc.dump_config.data_dump_stage = "original"\n', []),
     ("air-mode", AIR + AIR_PATH + 'c.dump_config.dump_mode = "alll"\n', [(E, "enum", "/dump_mode")]),
     ("air-step", AIR + AIR_PATH + 'c.dump_config.dump_step = "0|5|3-2"\n', [(E, "step-reversed", "/dump_step")]),
