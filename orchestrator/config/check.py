@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, require_file
 from ..filesystem.inputs import open_input
@@ -17,7 +17,7 @@ from .finding import Finding, Findings, Report, in_file_order, placed
 from .jsontext import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
-from .npu_rules import NpuRules, looks_like_npu
+from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
 from .script import check_settings, read_script
 from .script_settings import TORCHAIR
 from .script_tree import MAX_SCRIPT_BYTES
@@ -25,6 +25,9 @@ from .torchair_rules import TorchAirRules
 
 #: The rules that say that nothing at all is dumped.
 EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
+
+#: Keys that only another tool's configuration has, and whose it is.
+_OTHER_TOOLS = {"task": ("dump_path", "msprobe's"), "common_dump_settings": ("common_dump_settings", "MindSpore's")}
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
@@ -99,6 +102,13 @@ class Checker:
             # What is about the whole file stands at its beginning.
             whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
             return Report(file, "npu" if _NPU_TEXT.search(data[:65536]) else "acl", tuple(in_file_order(whole)))
+        other = _other_tool(text.value)
+        if other is not None:
+            key, whose = other
+            message = "this is %s own dump configuration: not judged" % whose
+            fix = "check the acl.json, npu settings or script that the device's dump is configured by"
+            findings.warning("other-tool", (key,), message, "aclInit and the TensorFlow adapter do not read it", fix, at_key=True)
+            return Report(file, "acl", tuple(_located(findings.items, text)))
         kind = "npu" if looks_like_npu(text.value) else "acl"
         (self._npu if kind == "npu" else self._acl)(text.value, findings)
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))
@@ -168,6 +178,14 @@ class Checker:
             fix = "pass a DumpConfig, set parameter_map entries, global_options().dump_config or TorchAir's dump_config"
             findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
+
+
+def _other_tool(document: Any) -> Optional[Tuple[str, str]]:
+    """Return the key that tells another tool's configuration and whose it is, or None."""
+    for key, (beside, whose) in _OTHER_TOOLS.items():
+        if isinstance(document, dict) and key in document and beside in document and not any(name in document for name in NPU_ONLY):
+            return key, whose
+    return None
 
 
 def _once(findings: Sequence[Finding], rule: str) -> List[Finding]:
