@@ -46,9 +46,9 @@ from .watch import make_watch_options, tell_deleted, watch_options
 def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     """Run a program on the NPU, compare its dumps as they arrive, and judge them.
 
-    The configuration is checked, dump_path made, acl.json written; then the program starts. Ctrl-C once: the program is asked to stop and
-    what has come is judged; twice: stop now. Exit code: the verdict's (0, 1, 3), 4 where nothing could be run or nothing was dumped, 5
-    where the program failed.
+    The configuration is checked, dump_path made if the folder around it is there, acl.json written; then the program starts. Ctrl-C once:
+    the program is asked to stop and what has come is judged; twice: stop now. Exit code: the verdict's (0, 1, 3), 4 where nothing could be
+    run or nothing was dumped, 5 where the program failed.
 
     Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input data.bin
     """
