@@ -60,13 +60,15 @@ class Switches:
 
     def off_line_is_off(self, settings: ScriptSettings) -> Optional[ast.AST]:
         """Return where use_off_line is switched off, if it is so on every way on which a switch may be on; else None."""
-        off = [(scope, node) for scope, node, name, value in settings.steps if name == OFF_LINE and value is False]
-        for scope, node in off:
+        for scope, node, name, value in settings.steps:
+            if name != OFF_LINE or value is not False:
+                continue
             walk = self._walk(settings, scope)
             ends: Ways = walk.ends if walk is not None else frozenset()
-            dumping = [way for way in ends if any(value is True or value is COMPUTED for value in way[:2])]
+            dumping = [way for way in ends if any(switch is True or switch is COMPUTED for switch in way[:2])]
             if dumping and all(way[2] is False for way in dumping):
-                return node
+                place: ast.AST = node
+                return place
         return None
 
     def _walk(self, settings: ScriptSettings, scope: int) -> Optional[Walk]:

@@ -1,7 +1,8 @@
 """Runs goldwatch over folders of other people's files and prints one table: command, outcome, how many files, what was said.
 
-Scripts and acl.json go through config check, prototxts through golden caffe deinplace, ONNX models through golden onnx dump --random; models
-through graph, everything through inspect. The files are only read. Ends with 1 where a command ended with a traceback, a signal or not at all.
+Scripts and acl.json go through config check, prototxts through golden caffe deinplace, ONNX models through golden onnx dump --random;
+models through graph, everything else through inspect. The files are only read. Ends with 1 where a command ended with a traceback, a
+signal or not at all.
 """
 
 from __future__ import annotations
