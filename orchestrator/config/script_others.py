@@ -14,8 +14,8 @@ from .script_tree import last_name, literal
 #: Where npu_bridge's own DumpConfig comes from.
 _NPU_MODULE = re.compile(r"(?:^|\.)npu")
 _HELPER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump")
-#: precision_tool's function for a custom optimizer, and msprobe's debugger.
-_HELPERS = ("update_custom_op", "PrecisionDebugger")
+#: precision_tool's function for a custom optimizer, msprobe's debugger, MindSpore's way to give aclInit a configuration.
+_HELPERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST = 20
 
@@ -87,6 +87,8 @@ class Others:
         elif name == "DumpConfig":
             if self.is_foreign(node):
                 self.add("another tool's DumpConfig", node)
+        elif name == "NPURunConfig" and any(keyword.arg == "enable_exception_dump" for keyword in node.keywords):
+            self.add("NPURunConfig's enable_exception_dump", node)
         elif isinstance(node.func, ast.Attribute) and key_of(node.func) == "acl.init":
             if node.args:
                 self.add("acl.init() with a file", node)

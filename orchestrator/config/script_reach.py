@@ -21,6 +21,8 @@ _HELPER = "npu_config_proto"
 _NOT_ON_NPU = "the session does not run on the NPU as the dump settings expect; nothing is dumped"
 _UNLESS = "unless another module sets it, %s"
 _REMAPPING_OFF = (2,)
+#: TorchAir's own functions that take a configuration as it is.
+_TORCHAIR_READERS = ("get_npu_backend", "get_compiler", "cache_compile", "dynamo_export")
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -94,7 +96,9 @@ class Reach:
 
     def is_handed_out(self, owner: Optional[str]) -> bool:
         """Tell whether the script gives what has the settings to a function that it does not define itself, which may set more."""
-        return owner is not None and any(key == owner and name not in self._defined for name, key in self._given)
+        return owner is not None and any(
+            key == owner and name not in self._defined and name not in _TORCHAIR_READERS for name, key in self._given
+        )
 
     def of_parameter_map(self, owner: Optional[str], place: ast.AST, off: Optional[ast.AST]) -> List[Complaint]:
         """Return what keeps a parameter_map from the NPU.
