@@ -25,7 +25,7 @@ from .torchair_rules import TORCHAIR_DEFAULTS
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
 CODE_FORMS = ("estimator", "session", "tf2")
 _CHECKED = "goldwatch config check %s (in Python goldwatch.config.check.check_file) tells all that is wrong"
-_WATCH = "goldwatch watch DUMP_PATH GOLDEN -o OUT, started beside the program, needs no configuration"
+_WATCH = "goldwatch watch, started beside the program with the folder that it dumps to, needs no configuration"
 _PLAN_ONLY = [field.name for field in fields(DumpPlan) if field.name != "dump_path"]
 NPU_FORMS = CODE_FORMS + ("npu-json",)
 
