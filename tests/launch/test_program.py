@@ -12,7 +12,7 @@ from goldwatch.launch.program import Program
 
 
 @pytest.fixture
-def run(until):
+def run(tmp_path, until):
     """Runs a shell script to its end with its output on a descriptor; returns its log."""
 
     def call(script, target, beside=None):
