@@ -15,17 +15,18 @@ import sys
 import textwrap
 import traceback
 from inspect import cleandoc
-from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Sequence, Tuple
 
 import click
 
 from ..blas import importing_unthreaded
 from ..columns import cut, width_of, wrap
-from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
+from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError, UsageError
 from ..filesystem.inputs import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
-from ..naming import printable
+from ..naming import nearest_names, printable
 from ..shortening import shorten_within
+from .old_tools import command_elsewhere, new_spelling, refuse_old_options
 from .streams import OutputGone, guard_streams
 
 _WINDOW_BYTES = 1 << 20
@@ -257,6 +258,8 @@ def run_command(command: click.Command, argv: Optional[Any] = None, name: str = 
 def _exit_code(command: click.Command, words: List[str], name: str, as_json: bool) -> int:
     """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does not take what is printed."""
     try:
+        if words:
+            refuse_old_options(words)
         code = command.main(args=words, prog_name=name, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as error:
@@ -264,10 +267,11 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(as_json)
     except click.UsageError as error:
+        hint = _as_written_here(words)
         if as_json:
-            report_error("usage", error.format_message(), None, True)
+            report_error("usage", error.format_message(), hint, True)
         else:
-            _show_usage_error(error)
+            _show_usage_error(error, hint)
         return EXIT_USAGE
     except click.ClickException as error:
         report_error("usage", error.format_message(), None, as_json)
@@ -275,7 +279,8 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except OutputGone:
         raise
     except GoldwatchError as error:
-        report_error(error.kind, error.message, _with_options(error), as_json)
+        hint = _as_written_here(words) if isinstance(error, UsageError) else None
+        report_error(error.kind, error.message, hint or _with_options(error), as_json)
         return error.exit_code
     except (Exception, SystemExit) as error:
         if caused_by_interrupt(error):
@@ -309,7 +314,13 @@ def _interrupted(as_json: bool) -> int:
     return EXIT_INTERRUPTED
 
 
-def _show_usage_error(error: click.UsageError) -> None:
+def _as_written_here(words: Sequence[str]) -> Optional[str]:
+    """Return the hint that shows a command line of an older tool in our spelling; None for any other."""
+    spelling = new_spelling(words)
+    return None if spelling is None else "here this is: " + spelling
+
+
+def _show_usage_error(error: click.UsageError, hint: Optional[str] = None) -> None:
     """Tell a usage error as click does, what the user typed with escapes."""
     if error.ctx is not None:
         for line in error.ctx.get_usage().splitlines():
@@ -318,6 +329,8 @@ def _show_usage_error(error: click.UsageError) -> None:
         say("")
     for line in ("Error: " + error.format_message()).splitlines():
         say(line)
+    if hint:
+        say("  hint: " + hint)
 
 
 def _with_options(error: GoldwatchError) -> Optional[str]:
@@ -344,7 +357,30 @@ def _to_be_pasted(example: Match[str]) -> str:
     return "\b\nExample:\n  " + " \\\n    ".join(lines)
 
 
-class LazyGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """A group that shows its help when nothing follows it, and says what a command that it does not have may be."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        """Parse as click does; without any argument print the help, which releases of click do in different ways."""
+        if not args and not ctx.resilient_parsing:
+            put_file(ctx.get_help() + "\n")
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: List[str]) -> Any:
+        """Return the command that is meant; raises click.UsageError where there is none."""
+        name = args[0]
+        if name.startswith("-") or ctx.resilient_parsing or name in self.list_commands(ctx):
+            return super().resolve_command(ctx, args)
+        near = nearest_names(name, self.list_commands(ctx))
+        other = "%s %s" % (ctx.command_path, near[0]) if near else None
+        elsewhere = command_elsewhere(name)
+        if elsewhere:
+            other = "goldwatch " + elsewhere
+        raise click.UsageError("No such command %r%s" % (name, "; did you mean '%s'?" % other if other else "."), ctx)
+
+
+class LazyGroup(HelpfulGroup):
     """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
 
     Parameters

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import List, Optional, Tuple
 
 import click
 
 from ..config.check import check_file
-from ..config.finding import Report
+from ..config.finding import NOTE, Finding, Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
 from ..wording import plural
@@ -61,15 +62,30 @@ def check(
 
 
 def _lines(report: Report, colour: bool) -> List[str]:
-    """Return the lines of the report for people, names escaped: one per finding, then what the consumer does and the correction."""
+    """Return the lines of the report for people, names escaped: one per finding, then what the consumer does and the correction.
+
+    What is only worth knowing of this machine, of one place, takes one line together.
+    """
     lines = []
-    for finding in report.findings:
-        place = ":".join(str(part) for part in (report.file, finding.line, finding.column) if part is not None)
-        severity = click.style(finding.severity, fg=_COLOURS[finding.severity]) if colour else finding.severity
-        where = finding.pointer + ": " if finding.pointer else ""
-        lines.append("%s: %s" % (printable(place), severity) + printable(": %s%s [%s]" % (where, finding.message, finding.rule)))
-        lines.append(printable("    consumer: %s" % finding.consumer))
-        lines.append(printable("    fix: %s" % finding.fix))
+    for (place, pointer, severity, short), group in itertools.groupby(report.findings, lambda finding: _heading(report, finding)):
+        shown = click.style(severity, fg=_COLOURS[severity]) if colour else severity
+        start = "%s: %s" % (printable(place), shown)
+        where = ": " + (pointer + ": " if pointer else "")
+        findings = list(group)
+        if short:
+            messages, rules = ("; ".join(finding.message for finding in findings), ", ".join(finding.rule for finding in findings))
+            lines.append(start + printable("%s%s [%s]" % (where, messages, rules)))
+            continue
+        for finding in findings:
+            lines.append(start + printable("%s%s [%s]" % (where, finding.message, finding.rule)))
+            lines.append(printable("    consumer: %s" % finding.consumer))
+            lines.append(printable("    fix: %s" % finding.fix))
     counts = "%s, %s" % (plural(report.errors, "error"), plural(report.warnings, "warning"))
     lines.append(printable("%s (%s): %s" % (report.file, report.kind, counts)))
     return lines
+
+
+def _heading(report: Report, finding: Finding) -> Tuple[str, str, str, bool]:
+    """Return what neighbouring findings have in common that are told together: place, pointer, severity, whether in one line."""
+    place = ":".join(str(part) for part in (report.file, finding.line, finding.column) if part is not None)
+    return place, finding.pointer, finding.severity, finding.severity == NOTE and finding.environment

@@ -9,13 +9,13 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .common import format_option, print_json, put, put_wrapped, say, verbosity_options
+from .common import HelpfulGroup, format_option, print_json, put, put_wrapped, say, verbosity_options
 from .golden_words import counted, golden_words
 from .progress import ProgressBar
 from .sizes import parse_size
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def caffe() -> None:
     """Golden data from Caffe models.
 

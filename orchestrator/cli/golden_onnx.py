@@ -11,12 +11,12 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from .common import format_option, print_json, put_wrapped, say, verbosity_options
+from .common import HelpfulGroup, format_option, print_json, put_wrapped, say, verbosity_options
 from .golden_words import counted, golden_words
 from .progress import ProgressBar
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def onnx() -> None:
     """Golden data from ONNX models.
 

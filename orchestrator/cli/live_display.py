@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 from types import TracebackType
-from typing import Any, List, Optional, Type
+from typing import Any, Iterator, List, Optional, Type
 
 from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
@@ -35,6 +37,9 @@ class LiveDisplay:
         self.quiet = quiet
         self.terminal = is_terminal(sys.stderr)
         self._line = False
+        # Of a program whose output shows on the same terminal.
+        self._unfinished = False
+        self._lock = threading.RLock()
         self._last = (0.0, 0)
         self._rate = 0.0
         self._staged_at = 0.0
@@ -48,16 +53,29 @@ class LiveDisplay:
 
     def clear(self) -> None:
         """Take the live line away."""
-        if self._line:
-            show_status("")
-            self._line = False
+        with self._lock:
+            if self._line:
+                show_status("")
+                self._line = False
+
+    @contextlib.contextmanager
+    def beside(self, data: bytes) -> Iterator[None]:
+        """While a program's output is written to the terminal the live line is away; it comes back behind a finished line only."""
+        with self._lock:
+            self.clear()
+            yield
+            self._unfinished = self.terminal and not data.endswith(b"\n")
 
     def say(self, text: str) -> None:
         """Print one sentence; with ``quiet`` only a warning."""
         if self.quiet and not text.startswith("warning"):
             return
-        self.clear()
-        say(text)
+        with self._lock:
+            self.clear()
+            if self._unfinished:
+                self._unfinished = False
+                say("")
+            say(text)
 
     def on_row(self, row: Row) -> None:
         """Print a failing row; on a terminal the first ones."""
@@ -99,8 +117,10 @@ class LiveDisplay:
             self._show(text)
 
     def _show(self, text: str) -> None:
-        show_status(text)
-        self._line = True
+        with self._lock:
+            if not self._unfinished:
+                show_status(text)
+                self._line = True
 
 
 def stop(work: Any, name: str) -> None:

@@ -11,6 +11,7 @@ import click
 
 from ..engine.result import RunResult
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..launch.nothing import why_nothing
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
 from ..processes import default_jobs
@@ -45,9 +46,9 @@ from .watch import make_watch_options, tell_deleted, watch_options
 def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     """Run a program on the NPU, compare its dumps as they arrive, and judge them.
 
-    The configuration is checked, dump_path made, acl.json written; then the program starts. Ctrl-C once: the program is asked to stop and
-    what has come is judged; twice: stop now. Exit code: the verdict's (0, 1, 3), 4 where nothing could be run or nothing was dumped, 5
-    where the program failed.
+    The configuration is checked, dump_path made if the folder around it is there, acl.json written; then the program starts. Ctrl-C once:
+    the program is asked to stop and what has come is judged; twice: stop now. Exit code: the verdict's (0, 1, 3), 4 where nothing could be
+    run or nothing was dumped, 5 where the program failed.
 
     Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input data.bin
     """
@@ -65,7 +66,8 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
         output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
         if given["golden_run"]:
             make_golden(given["golden_run"], display.say, output)
-        started = Program(program, os.path.join(out, LOG_FILE), output, sys.stderr.fileno(), given["grace"], display.say)
+        log = os.path.join(out, LOG_FILE)
+        started = Program(program, log, output, sys.stderr.fileno(), given["grace"], display.say, display.beside)
         return _follow(started, prepared, golden, out, given, display, (chosen, planned, reports))
 
 
@@ -92,7 +94,7 @@ def _follow(
             watch.follow(program.ended, program.start, lambda: program.stopping(leave=not watch.stopped_by))
         except InputError as error:
             if not program.failure():
-                raise
+                raise InputError(error.message, hint=why_nothing(prepared, program.words, program.log)) from error
             nothing = error
         except KeyboardInterrupt:
             program.kill()

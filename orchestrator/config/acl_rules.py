@@ -57,6 +57,11 @@ class AclRules(DumpRules):
         keys.unknown(dump, fields, _DUMP)
         check_since(self.findings, dump, _DUMP, ACL_SINCE, self.cann)
         self._exclusions()
+        if self._on("dump_op_switch"):
+            message = "ops called one by one are sure to be dumped through aclmdlSetDump() alone"
+            consumer = "whether aclInit() with this file dumps them differs between releases"
+            fix = "call aclInit() without it, then aclmdlInitDump() and aclmdlSetDump() with it"
+            self.findings.note("op-switch-call", _DUMP + ("dump_op_switch",), message, consumer, fix)
         self._path()
         self._step()
         self._stats()

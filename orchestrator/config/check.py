@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, require_file
 from ..filesystem.inputs import open_input
@@ -16,12 +17,17 @@ from .finding import Finding, Findings, Report, in_file_order, placed
 from .jsontext import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
-from .npu_rules import NpuRules, looks_like_npu
+from .npu_rules import NPU_ONLY, NpuRules, looks_like_npu
 from .script import check_settings, read_script
+from .script_settings import TORCHAIR
 from .script_tree import MAX_SCRIPT_BYTES
+from .torchair_rules import TorchAirRules
 
 #: The rules that say that nothing at all is dumped.
 EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
+
+#: Keys that only another tool's configuration has, and whose it is.
+_OTHER_TOOLS = {"task": ("dump_path", "msprobe's"), "common_dump_settings": ("common_dump_settings", "MindSpore's")}
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
@@ -96,6 +102,13 @@ class Checker:
             # What is about the whole file stands at its beginning.
             whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
             return Report(file, "npu" if _NPU_TEXT.search(data[:65536]) else "acl", tuple(in_file_order(whole)))
+        other = _other_tool(text.value)
+        if other is not None:
+            key, whose = other
+            message = "this is %s own dump configuration: not judged" % whose
+            fix = "check the acl.json, npu settings or script that the device's dump is configured by"
+            findings.warning("other-tool", (key,), message, "aclInit and the TensorFlow adapter do not read it", fix, at_key=True)
+            return Report(file, "acl", tuple(_located(findings.items, text)))
         kind = "npu" if looks_like_npu(text.value) else "acl"
         (self._npu if kind == "npu" else self._acl)(text.value, findings)
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))
@@ -140,21 +153,50 @@ class Checker:
         if len(data) > MAX_SCRIPT_BYTES:
             hint = "put the dump settings into a module of their own"
             raise FormatError("the script is larger than 2 MiB, the most that is read", file, hint)
-        configs = read_script(data, findings)
-        if configs is None:
+        script = read_script(data, findings)
+        if script is None:
             return
-        for settings in configs:
+        for settings in script.settings:
             own = Findings(self.elsewhere)
-            rules = NpuRules(own, self.cann, self.models)
+            of_torchair = settings.dialect == TORCHAIR
+            rules = (TorchAirRules if of_torchair else NpuRules)(own, self.cann, self.models)
             values = check_settings(settings, rules)
             self._npu_models(values, rules, own)
+            if os.path.normpath(str(values.get("dump_path"))) in script.made:
+                own.items = [finding for finding in own.items if finding.rule != "dump-path-not-found"]
             findings.items += settings.located(own.items)
-        if not configs:
+        findings.items = _once(findings.items, "container")
+        for what, line, column in script.elsewhere:
+            message = "dump options may be set by %s: not judged" % what
+            consumer = "what it sets does not stand in this script"
+            findings.note("not-judged", (), message, consumer, "check the module or file that it takes them from, too")
+            findings.items[-1] = placed(findings.items[-1], line, column)
+        if not script.settings and not script.elsewhere:
             empty = not data.strip()
             rule, message = ("empty-file", "the file is empty") if empty else ("no-dump-section", "the script sets no dump option")
-            consumer = "nothing is dumped"
-            findings.warning(rule, (), message, consumer, "pass a DumpConfig, set parameter_map entries or global_options().dump_config")
+            consumer = "nothing is dumped" + (", unless another module of the program sets one" if script.imports else "")
+            fix = "pass a DumpConfig, set parameter_map entries, global_options().dump_config or TorchAir's dump_config"
+            findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
+
+
+def _other_tool(document: Any) -> Optional[Tuple[str, str]]:
+    """Return the key that tells another tool's configuration and whose it is, or None."""
+    for key, (beside, whose) in _OTHER_TOOLS.items():
+        if isinstance(document, dict) and key in document and beside in document and not any(name in document for name in NPU_ONLY):
+            return key, whose
+    return None
+
+
+def _once(findings: Sequence[Finding], rule: str) -> List[Finding]:
+    """Return the findings, of those of a rule that say the same only the first."""
+    seen = set()
+    kept = []
+    for finding in findings:
+        if finding.rule != rule or finding.message not in seen:
+            kept.append(finding)
+        seen.add(finding.message)
+    return kept
 
 
 def _located(findings: Sequence[Finding], text: JsonText) -> List[Finding]:

@@ -15,14 +15,17 @@ from .check import Checker
 from .finding import Finding, Findings
 from .jsontext import read_json
 from .models import Models
-from .npu_rules import COMPUTED, OTHER_SETTINGS, looks_like_npu
+from .npu_rules import CERTAIN, COMPUTED, OTHER_SETTINGS, SWITCHES, looks_like_npu
 from .plan import DumpPlan
 from .schema_rules import SchemaRules
 from .script import read_script
+from .script_settings import TORCHAIR, ScriptSettings
+from .torchair_rules import TORCHAIR_DEFAULTS
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
 CODE_FORMS = ("estimator", "session", "tf2")
 _CHECKED = "goldwatch config check %s (in Python goldwatch.config.check.check_file) tells all that is wrong"
+_WATCH = "goldwatch watch, started beside the program with the folder that it dumps to, needs no configuration"
 _PLAN_ONLY = [field.name for field in fields(DumpPlan) if field.name != "dump_path"]
 NPU_FORMS = CODE_FORMS + ("npu-json",)
 
@@ -120,7 +123,7 @@ def _parameter(name: str, text: str) -> str:
     return 'custom_op.parameter_map["%s"].s = tf.compat.as_bytes(%s)' % (name, text)
 
 
-def read_plan(data: bytes, file: str) -> DumpPlan:
+def read_plan(data: bytes, file: str, exact: bool = True) -> DumpPlan:
     """Return the plan that a file holds: acl.json, npu settings, a script with one set of settings (``.py``), or a plan's own form.
 
     Parameters
@@ -129,6 +132,9 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
         The file's content.
     file
         Its name, for the suffix and for messages.
+    exact
+        Whether a script must show every setting in one place. If not, it is enough that all its places name one dump_path; what a place
+        computes or they do not agree on is None in the plan.
 
     Raises
     ------
@@ -138,7 +144,7 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
     findings = Findings()
     try:
         if file.lower().endswith(".py"):
-            return _from_script(data, file, findings)
+            return _from_script(data, file, findings, exact)
         text = read_json(data, findings)
         if text is not None and isinstance(text.value, dict):
             kind = _kind(text.value)
@@ -176,12 +182,30 @@ def _kind(document: Mapping[str, Any]) -> str:
     return "npu" if looks_like_npu(document) and not any(name in document for name in _PLAN_ONLY) else "plan"
 
 
-def _from_script(data: bytes, file: str, findings: Findings) -> DumpPlan:
-    configs = read_script(data, findings)
-    if configs is None or len(configs) != 1:
-        raise FormatError("no dump plan: the script sets dump options in %d places" % len(configs or ()), file)
-    values = configs[0].values
-    computed = [name for name, value in values.items() if value is COMPUTED]
-    if computed:
+def _from_script(data: bytes, file: str, findings: Findings, exact: bool) -> DumpPlan:
+    script = read_script(data, findings)
+    configs = script.settings if script is not None else []
+    places = [_plan_values(settings) for settings in configs if exact or settings.may_dump()]
+    if len(places) != 1 and (exact or not places):
+        raise FormatError("no dump plan: the script sets dump options in %d places" % len(configs), file, hint=_WATCH)
+    values = {name: value for name, value in places[0].items() if all(place.get(name, COMPUTED) == value for place in places)}
+    computed = [name for name in places[0] if values.get(name, COMPUTED) is COMPUTED]
+    if exact and computed:
         raise FormatError("no dump plan: %s is computed" % computed[0], file)
-    return DumpPlan.from_npu_settings(values)
+    if "dump_path" in computed:
+        raise FormatError("no dump plan: the text does not show one dump_path", file, hint=_WATCH)
+    if values.get(SWITCHES[0]) is COMPUTED:
+        # Who compares has it on.
+        values[SWITCHES[0]] = True
+    return DumpPlan.from_npu_settings({name: value for name, value in values.items() if value is not COMPUTED})
+
+
+def _plan_values(settings: ScriptSettings) -> Mapping[str, Any]:
+    """Return settings with the defaults of their consumer that differ from npu_bridge's; a switch that only some runs take is COMPUTED."""
+    values = dict(settings.values)
+    if settings.dialect == TORCHAIR:
+        for name in ("dump_path", "dump_mode"):
+            values.setdefault(name, TORCHAIR_DEFAULTS[name])
+    if settings.together != CERTAIN and all(values.get(name) is True for name in SWITCHES):
+        values[SWITCHES[1]] = COMPUTED
+    return values

@@ -8,7 +8,7 @@ from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
 from .cann import NPU_SINCE
 from .dump_rules import DumpRules
-from .finding import ERROR, WARNING, Path
+from .finding import ERROR, NOTE, WARNING, Path
 from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
 from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
@@ -19,7 +19,9 @@ from .steps import NPU_LAX, step_problems
 NPU_ONLY = ("enable_dump", "enable_dump_debug", "dump_debug_mode", "dump_layer", "quant_dumpable", "enable_exception_dump")
 #: Settings about dumps that are no part of a plan, with the values they know.
 OTHER_SETTINGS: Dict[str, Tuple[Any, ...]] = {"quant_dumpable": ("0", "1"), "enable_exception_dump": (0, 1, 2)}
-_SWITCHES = ("enable_dump", "enable_dump_debug")
+SWITCHES = ("enable_dump", "enable_dump_debug")
+#: Whether two switches that are both set on are on together: on every way to some statement, on ways that take certain branches, on none.
+CERTAIN, POSSIBLE, NEVER = "certain", "possible", "never"
 
 
 class Computed:
@@ -35,28 +37,35 @@ COMPUTED = Computed()
 class NpuRules(DumpRules):
     """Checks one set of dump settings."""
 
+    kind = "npu"
+    #: What checks dump_step, and how.
+    step_checks = rejects("npu", path=("dump_step",)) + "; " + NPU_LAX
+
     _values: Mapping[str, Any]
+    _together = CERTAIN
 
     def check_document(self, document: Mapping[str, Any]) -> None:
         """Check a flat JSON object."""
         KeyRules(self.findings).unknown(document, schema_of("npu")["properties"], ())
-        meant = asks_for_a_dump(document, schema_of("npu")["properties"], _SWITCHES)
+        meant = asks_for_a_dump(document, schema_of("npu")["properties"], SWITCHES)
         values = {name: value for name, value in document.items() if name in NPU_DEFAULTS or name in OTHER_SETTINGS}
-        forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in _SWITCHES)
+        forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in SWITCHES)
         self.check(values, asked=meant or forgotten)
 
-    def check(self, values: Mapping[str, Any], asked: bool = False) -> None:
+    def check(self, values: Mapping[str, Any], asked: bool = False, together: str = CERTAIN) -> None:
         """Check settings by their names; :data:`COMPUTED` stands for what is not known.
 
         Parameters
         ----------
         asked
             Whether something that no consumer understands asks for a dump, so that none at all is an error.
+        together
+            Whether switches that are both on are so at the same time: CERTAIN, POSSIBLE or NEVER.
         """
         known = {name: value for name, value in values.items() if value is not COMPUTED}
-        wrong = SchemaRules("npu", self.findings).check(known)
+        wrong = SchemaRules(self.kind, self.findings).check(known)
         check_since(self.findings, known, (), NPU_SINCE, self.cann)
-        self._values = values
+        self._values, self._together = values, together
         self._switched(asked)
         self._others()
         if "dump_path" not in wrong:
@@ -85,16 +94,19 @@ class NpuRules(DumpRules):
                 self.findings.warning("enum", (name,), message, "no consumer is known to take it", "one of: " + values)
 
     def _switched(self, asked: bool) -> None:
-        if self._is_on("enable_dump") and self._is_on("enable_dump_debug"):
+        if self._is_on("enable_dump") and self._is_on("enable_dump_debug") and self._together != NEVER:
+            certain = self._together == CERTAIN
             consumer = "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
             message = "enable_dump and enable_dump_debug exclude each other"
-            self.findings.error("dump-with-debug", ("enable_dump_debug",), message, consumer, "switch one of them off")
-        if not any(self._may_be_on(name) or self._invalid(name) for name in _SWITCHES):
+            message += "" if certain else "; they stand in branches that one run might both take"
+            fix = "switch one of them off" if certain else "see that no run sets both"
+            self.findings.add(ERROR if certain else NOTE, "dump-with-debug", ("enable_dump_debug",), message, consumer, fix)
+        if not any(self._may_be_on(name) or self._invalid(name) for name in SWITCHES):
             if self._values.get("enable_exception_dump") in (1, 2) and not asked:
                 return
             message = "neither enable_dump nor enable_dump_debug is switched on"
             severity = ERROR if asked else WARNING
-            place = self._place(*_SWITCHES)
+            place = self._place(*SWITCHES)
             self.findings.add(severity, "all-switches-off", place, message, "nothing is dumped", "set enable_dump to true")
 
     def _invalid(self, name: str) -> bool:
@@ -106,14 +118,14 @@ class NpuRules(DumpRules):
         if value is COMPUTED:
             return
         if value is None:
-            if any(self._is_on(name) for name in _SWITCHES):
+            if any(self._is_on(name) for name in SWITCHES):
                 consumer = "the TensorFlow adapter stops with an error (in 2021: aborts), GE with E10058"
                 message = "dump_path is missing but dumping is switched on"
                 self.findings.error("dump-path-missing", self._place("dump_path"), message, consumer, "set dump_path to an existing folder")
             return
-        must_work = any(self._may_be_on(name) for name in _SWITCHES)
-        self.folder = check_dump_path(self.findings, value, ("dump_path",), "npu", must_work)
-        if any(self._is_on(name) for name in _SWITCHES):
+        must_work = any(self._may_be_on(name) for name in SWITCHES)
+        self.folder = check_dump_path(self.findings, value, ("dump_path",), self.kind, must_work)
+        if any(self._is_on(name) for name in SWITCHES):
             check_variables(self.findings, ("dump_path",), False)
 
     def _step(self) -> None:
@@ -122,8 +134,7 @@ class NpuRules(DumpRules):
             return
         for rule, message, fix in step_problems(value):
             if rule != "step-syntax":
-                consumer = rejects("npu", path=("dump_step",)) + "; " + NPU_LAX
-                self.findings.error(rule, ("dump_step",), "dump_step: " + message, consumer, '"%s"' % fix)
+                self.findings.error(rule, ("dump_step",), "dump_step: " + message, self.step_checks, '"%s"' % fix)
 
     def _layers(self) -> None:
         value = self._values.get("dump_layer")

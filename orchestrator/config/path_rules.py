@@ -24,7 +24,11 @@ _DEVICE_FOLDER = re.compile(r"[0-9]{1,3}\Z")
 _EPHEMERAL = frozenset(["overlay", "aufs", "tmpfs", "ramfs", "devicemapper"])
 
 _ACL_REJECTS = "aclInit rejects it (EP0003, path check)"
-_NPU_REJECTS = "the TensorFlow adapter stops with an error about dump_path"
+_REJECTS = {
+    "acl": _ACL_REJECTS,
+    "npu": "the TensorFlow adapter stops with an error about dump_path",
+    "torchair": "TorchAir raises FileNotFoundError where dump_path is set",
+}
 
 
 def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_work: bool = True) -> Optional[str]:
@@ -35,7 +39,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
     text
         The value, not empty.
     kind
-        ``acl`` or ``npu``.
+        ``acl``, ``npu`` or ``torchair``.
     must_work
         Whether a consumer checks it; with an exception scene or nothing switched on it does not, and errors are warnings.
 
@@ -55,7 +59,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
         if len(os.fsencode(text)) > 512 >= len(text):
             message = "dump_path has %d bytes, at most 512 are allowed" % len(os.fsencode(text))
             findings.add(hard, "path-too-long", path, message, _ACL_REJECTS, "choose a shorter path")
-    rejects = _ACL_REJECTS if kind == "acl" else _NPU_REJECTS
+    rejects = _REJECTS[kind]
     if not must_work:
         rejects = "not checked by the consumer in this configuration; nothing can be written there"
     if _check_literal_variable(findings, text, path, hard, rejects):
@@ -63,7 +67,7 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
     if not os.path.isabs(text):
         message = "dump_path is relative; judged from the current folder it is %s" % os.path.abspath(text)
         consumer = "taken relative to the current folder of the process that dumps"
-        findings.note("dump-path-relative", path, message, consumer, "write an absolute path")
+        findings.environment(NOTE, "dump-path-relative", path, message, consumer, "write an absolute path")
     if not _check_folder(findings, text, path, hard, rejects):
         return None
     _look_around(findings, text, path)
@@ -146,6 +150,8 @@ def _check_folder(findings: Findings, text: str, path: Path, severity: str, reje
             reason = "" if error.errno == errno.ENOENT else " (%s)" % error.strerror
             rule, message = "dump-path-not-found", "dump_path does not exist: %s%s" % (text, reason)
             fix = "make the folder first: mkdir -p %s" % text
+            if os.path.isdir(os.path.dirname(os.path.abspath(text))):
+                fix += " (goldwatch run makes it itself)"
     if rule:
         findings.environment(severity, rule, path, message, rejects, fix)
     return not rule

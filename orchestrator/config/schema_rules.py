@@ -13,6 +13,7 @@ from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 REJECTS = {
     "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 only log it and dump nothing",
     "npu": "npu_bridge or GE behind it rejects it%s",
+    "torchair": "TorchAir raises ValueError%s",
 }
 _NPU_FIELDS = {
     "dump_mode": "the TensorFlow adapter aborts the process; npu_device raises ValueError",
@@ -22,6 +23,7 @@ _NPU_FIELDS = {
     "enable_dump": "protobuf or npu_device raises TypeError",
     "enable_dump_debug": "protobuf or npu_device raises TypeError",
 }
+_LAX = {"acl": ACL_LAX, "npu": NPU_LAX, "torchair": "it lets '5|' and '5-' pass, GE behind it rejects them"}
 #: Of a schema's keyword: the rule, and the code of the error that aclInit gives.
 _RULES = {
     "type": ("type", "EP0001"),
@@ -48,7 +50,7 @@ class SchemaRules:
     Parameters
     ----------
     kind
-        ``acl`` or ``npu``.
+        ``acl``, ``npu`` or ``torchair``.
     findings
         Where findings go.
     """
@@ -79,8 +81,8 @@ class SchemaRules:
         if path[-1] == "dump_step":
             for rule, message, fix in step_problems(value):
                 if rule == "step-syntax":
-                    lax = ACL_LAX if self.kind == "acl" else NPU_LAX
-                    self.findings.error(rule, path, "dump_step: " + message, rejects(self.kind, "EP0003", path) + "; " + lax, step_fix(fix))
+                    consumer = "%s; %s" % (rejects(self.kind, "EP0003", path), _LAX[self.kind])
+                    self.findings.error(rule, path, "dump_step: " + message, consumer, step_fix(fix))
             return
         rule, code, message, fix = _kernel_data(value)
         self.findings.error(rule, path, message, rejects(self.kind, code, path), fix)

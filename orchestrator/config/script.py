@@ -1,81 +1,31 @@
-"""Dump settings in a Python training script, read from its syntax tree; nothing of it is executed."""
+"""Dump settings in a Python script, read from its syntax tree; nothing of it is executed."""
 
 from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..naming import nearest_names
 from .finding import ERROR, WARNING, Finding, Findings, placed
 from .key_rules import nearest_word
-from .npu_rules import COMPUTED, OTHER_SETTINGS, NpuRules
+from .npu_rules import COMPUTED, OTHER_SETTINGS, SWITCHES, NpuRules
 from .plan import NPU_DEFAULTS
+from .script_others import Others
 from .script_reach import Reach, key_of
+from .script_settings import DUMP_CONFIG, GLOBAL_OPTIONS, PARAMETER_MAP, TORCHAIR, Place, Script, ScriptSettings, share
+from .script_switches import OFF_LINE, Switches
 from .script_tree import is_text, last_name, literal, parse, too_deep, walk
+from .torchair_rules import TORCHAIR_DEFAULTS
 
-_MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
+_MEMBERS = dict.fromkeys(SWITCHES, "b")
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
-
-Place = Tuple[int, int]
-
-
-@dataclass
-class ScriptSettings:
-    """The settings of one DumpConfig call, one parameter_map or of npu_device's global options.
-
-    Attributes
-    ----------
-    dialect
-        ``DumpConfig``, ``parameter_map`` or ``global_options``.
-    place
-        Line and column of the call or of the first assignment.
-    values, places
-        By setting; a value that cannot be read from the text is COMPUTED.
-    open
-        Whether more settings may come from where the text does not show.
-    node, owner
-        The call or the first assignment in the syntax tree; of a parameter_map the custom optimizer that has it.
-    """
-
-    dialect: str
-    place: Place
-    values: Dict[str, Any] = field(default_factory=dict)
-    places: Dict[str, Place] = field(default_factory=dict)
-    problems: List[Finding] = field(default_factory=list)
-    open: bool = False
-    node: Any = None
-    owner: Optional[str] = None
-
-    #: Whether a misspelt switch was set to something other than off.
-    asked: bool = False
-
-    def may_dump(self) -> bool:
-        """Tell whether the text leaves it possible that something is dumped."""
-        return self.open or any(self.values.get(name) not in (None, False) for name in _MEMBERS)
-
-    def set(self, name: str, value: Any, place: Place) -> None:
-        """Note an assignment; two different values make the setting unknown (branches are not followed)."""
-        if name in self.values and self.values[name] != value:
-            value = COMPUTED
-        self.values[name] = value
-        self.places.setdefault(name, place)
-
-    def located(self, findings: List[Finding]) -> List[Finding]:
-        """Return the reader's problems and these findings, each with the place of its setting."""
-        result = []
-        for finding in self.problems + findings:
-            if finding.line is None:
-                place = self.places.get(str(finding.path[0]), self.place) if finding.path else self.place
-                finding = placed(finding, *place)
-            result.append(finding)
-        return result
+_RAISES = {GLOBAL_OPTIONS: "npu_device raises ValueError", TORCHAIR: "TorchAir raises ValueError"}
 
 
-def read_script(data: bytes, findings: Findings) -> Optional[List[ScriptSettings]]:
-    """Return all dump settings of a script in the order of the text, or None with a finding when it is no Python."""
+def read_script(data: bytes, findings: Findings) -> Optional[Script]:
+    """Return what a script says of dumps, or None with a finding when it is no Python."""
     tree, lines = parse(data, findings)
     if tree is None:
         return None
@@ -90,8 +40,8 @@ def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
     """Check one set of settings by themselves; return their values, COMPUTED where the text does not show them."""
     values = settings.values
     if settings.open:
-        values = dict(dict.fromkeys(NPU_DEFAULTS, COMPUTED), **values)
-    rules.check(values, asked=settings.asked)
+        values = dict(dict.fromkeys(TORCHAIR_DEFAULTS if settings.dialect == TORCHAIR else NPU_DEFAULTS, COMPUTED), **values)
+    rules.check(values, asked=settings.asked, together=settings.together)
     return values
 
 
@@ -101,16 +51,17 @@ class _Reader:
     def __init__(self, lines: List[str]) -> None:
         self._lines = lines
         self._found: List[ScriptSettings] = []
-        self._maps: Dict[Tuple[int, str], ScriptSettings] = {}
-        self._global: Optional[ScriptSettings] = None
+        self._objects: Dict[Tuple[int, str, str], ScriptSettings] = {}
         self._options: Dict[str, str] = {}
         self._imported: Dict[str, str] = {}
         self._owners: Dict[str, str] = {}
         self._places: Dict[int, List[int]] = {}
+        self._others = Others([])
 
-    def read(self, tree: ast.AST) -> List[ScriptSettings]:
-        """Return the settings in the order of the text."""
+    def read(self, tree: ast.AST) -> Script:
+        """Return the settings in the order of the text, and what else sets some."""
         nodes = sorted(walk(tree), key=lambda pair: self._order(pair[0]))
+        self._others = Others(nodes)
         for node, _ in nodes:
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 self._alias(node.targets if isinstance(node, ast.Assign) else [node.target], node.value)
@@ -125,21 +76,30 @@ class _Reader:
                 for target in targets:
                     if isinstance(target, ast.Attribute):
                         self._assignment(target, value, node, scope)
-        maps = [settings for settings in self._found if settings.dialect == "parameter_map"]
-        if len(maps) > 1:
-            self._share(maps)
-        self._look_around(Reach(nodes, self._imported))
-        return sorted(self._found, key=lambda settings: settings.place)
+        for dialect in (PARAMETER_MAP, TORCHAIR):
+            share([settings for settings in self._found if settings.dialect == dialect])
+        self._complete(nodes)
+        # A map of which only use_off_line is set has no dump setting.
+        found = [settings for settings in self._found if settings.node is not None or settings.problems]
+        elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
+        return Script(sorted(found, key=lambda settings: settings.place), elsewhere, frozenset(self._others.made), self._others.imports)
 
-    def _look_around(self, reach: Reach) -> None:
-        """Add what keeps settings that switch a dump on from dumping."""
+    def _complete(self, nodes: List[Tuple[Any, int]]) -> None:
+        """Add what keeps settings that switch a dump on from dumping, and what other functions may add to them."""
+        reach, switches = Reach(nodes, self._imported), Switches(nodes)
         for settings in self._found:
+            if self._others.setters or reach.is_handed_out(settings.owner):
+                settings.open = True
             if settings.node is None or not settings.may_dump():
                 continue
-            if settings.dialect == "DumpConfig":
+            if settings.dialect == DUMP_CONFIG:
                 complaints = reach.of_dump_config(settings.node)
+            elif settings.dialect == PARAMETER_MAP:
+                complaints = reach.of_parameter_map(settings.owner, settings.node, switches.off_line_is_off(settings))
             else:
-                complaints = reach.of_parameter_map(settings.owner, settings.node)
+                complaints = []
+            if settings.dialect != DUMP_CONFIG:
+                settings.together = switches.together(settings)
             for severity, rule, message, consumer, fix, node in complaints:
                 self._problem(settings, rule, (), message, consumer, fix, node, severity)
 
@@ -165,17 +125,17 @@ class _Reader:
                 kind = self._kind(value)
                 if kind:
                     self._options[target.id] = kind
-                if kind == "map" and isinstance(value, ast.Attribute):
+                if kind in (PARAMETER_MAP, TORCHAIR) and isinstance(value, ast.Attribute):
                     self._owners[target.id] = key_of(value.value)
 
     def _kind(self, node: ast.AST) -> Optional[str]:
-        """Tell whether an expression is npu_device's global options, their dump_config, or a parameter_map."""
+        """Tell whether an expression is npu_device's global options, a dump_config of theirs or of TorchAir, or a parameter_map."""
         if isinstance(node, ast.Call) and last_name(node.func) == "global_options":
             return "options"
-        if isinstance(node, ast.Attribute) and node.attr == "dump_config" and self._kind(node.value) == "options":
-            return "dump"
+        if isinstance(node, ast.Attribute) and node.attr == "dump_config":
+            return GLOBAL_OPTIONS if self._kind(node.value) == "options" else TORCHAIR
         if isinstance(node, ast.Attribute) and node.attr == "parameter_map":
-            return "map"
+            return PARAMETER_MAP
         return self._options.get(node.id) if isinstance(node, ast.Name) else None
 
     def _call(self, node: ast.Call) -> None:
@@ -183,9 +143,9 @@ class _Reader:
         name = self._imported.get(name, name)
         if name == "NPURunConfig":
             self._run_config(node)
-        if name != "DumpConfig":
+        if name != DUMP_CONFIG or self._others.is_foreign(node):
             return
-        settings = ScriptSettings("DumpConfig", self._place(node), node=node)
+        settings = ScriptSettings(DUMP_CONFIG, self._place(node), node=node)
         names = list(NPU_DEFAULTS)
         for index, argument in enumerate(node.args):
             if isinstance(argument, ast.Starred):
@@ -217,7 +177,7 @@ class _Reader:
         for keyword in node.keywords:
             value = literal(keyword.value)
             if keyword.arg == "dump_config" and value is not None and value is not COMPUTED:
-                settings = ScriptSettings("DumpConfig", self._place(keyword.value), open=True)
+                settings = ScriptSettings(DUMP_CONFIG, self._place(keyword.value), open=True)
                 message = "NPURunConfig's dump_config must be a DumpConfig"
                 self._problem(settings, "type", ("dump_config",), message, "NPURunConfig raises ValueError", "DumpConfig(…)", keyword.value)
                 self._found.append(settings)
@@ -230,16 +190,38 @@ class _Reader:
 
     def _plain(self, name: str, value: Any) -> Any:
         """Return 0 and 1 as what they mean for a switch."""
-        return bool(value) if name in _MEMBERS and type(value) is int and value in (0, 1) else value
+        return self._switch(value) if name in _MEMBERS else value
 
     def _assignment(self, target: ast.Attribute, value: Any, node: Any, scope: int) -> None:
         if isinstance(target.value, ast.Subscript):
             self._map_entry(target, target.value, value, node, scope)
-        elif self._kind(target.value) == "dump":
-            self._global_option(target, value)
+            return
+        kind = self._kind(target.value)
+        if kind == GLOBAL_OPTIONS:
+            self._option(target, value, node, scope, GLOBAL_OPTIONS, "", NPU_DEFAULTS)
+        elif kind == TORCHAIR:
+            inner = target.value
+            holder = key_of(inner.value) if isinstance(inner, ast.Attribute) else self._owners.get(last_name(inner), "")
+            self._torchair_option(target, value, node, scope, holder)
+
+    def _torchair_option(self, target: ast.Attribute, value: Any, node: Any, scope: int, holder: str) -> None:
+        """Take an assignment to what is called dump_config and is not npu_device's: TorchAir's, if the script knows TorchAir."""
+        if self._others.knows_torchair:
+            self._option(target, value, node, scope, TORCHAIR, holder, TORCHAIR_DEFAULTS)
+        elif target.attr in TORCHAIR_DEFAULTS or target.attr in NPU_DEFAULTS:
+            self._others.add("an object called dump_config", target)
+
+    def _settings(self, dialect: str, scope: int, text: str, node: Any, owner: Optional[str]) -> ScriptSettings:
+        """Return the settings of an object that a function knows under this text."""
+        settings = self._objects.get((scope, dialect, text))
+        if settings is None:
+            settings = ScriptSettings(dialect, self._place(node), owner=owner)
+            self._objects[(scope, dialect, text)] = settings
+            self._found.append(settings)
+        return settings
 
     def _map_entry(self, target: ast.Attribute, entry: ast.Subscript, value: Any, node: Any, scope: int) -> None:
-        if self._kind(entry.value) != "map" and last_name(entry.value) != "parameter_map":
+        if self._kind(entry.value) != PARAMETER_MAP and last_name(entry.value) != "parameter_map":
             return
         index: Any = entry.slice
         # Python 3.8 and older wrap the key.
@@ -247,15 +229,18 @@ class _Reader:
         if not isinstance(key, str):
             return
         known = key in NPU_DEFAULTS or key in OTHER_SETTINGS
-        near = None if known else _near_option(key)
-        if not known and not near and "dump" not in key:
+        near = None if known or key == OFF_LINE else _near_option(key)
+        if not known and not near and key != OFF_LINE and "dump" not in key:
             return
-        settings = self._maps.get((scope, ast.dump(entry.value)))
-        if settings is None:
-            owner = key_of(entry.value.value) if isinstance(entry.value, ast.Attribute) else self._owners.get(last_name(entry.value))
-            settings = ScriptSettings("parameter_map", self._place(target), node=target, owner=owner)
-            self._maps[(scope, ast.dump(entry.value))] = settings
-            self._found.append(settings)
+        owner = key_of(entry.value.value) if isinstance(entry.value, ast.Attribute) else self._owners.get(last_name(entry.value))
+        settings = self._settings(PARAMETER_MAP, scope, ast.dump(entry.value), target, owner)
+        settings.holders |= {name for name in (owner, key_of(entry.value)) if name}
+        if key == OFF_LINE:
+            if target.attr == "b":
+                settings.steps.append((scope, node, key, self._switch(value)))
+            return
+        if settings.node is None:
+            settings.node, settings.place = target, self._place(target)
         if not known:
             settings.asked = settings.asked or (near in _MEMBERS and value not in (False, 0))
             message = "NpuOptimizer has no option %r%s" % (key, "; did you mean %r?" % near if near else "")
@@ -263,9 +248,9 @@ class _Reader:
             finding = Finding(WARNING, "unknown-key", (key,), message, "ignored without a word", fix)
             settings.problems.append(placed(finding, *self._place(target)))
             return
-        self._member(settings, key, target, value, node)
+        self._member(settings, key, target, value, node, scope)
 
-    def _member(self, settings: ScriptSettings, key: str, target: ast.Attribute, value: Any, node: Any) -> None:
+    def _member(self, settings: ScriptSettings, key: str, target: ast.Attribute, value: Any, node: Any, scope: int) -> None:
         """Check that the value goes into the member that the adapter reads: .b for switches, .s (bytes) for text."""
         member = _OTHER_MEMBERS.get(key) or _MEMBERS.get(key, "s")
         if target.attr != member:
@@ -280,27 +265,30 @@ class _Reader:
             fix = "tf.compat.as_bytes(%r)" % value[:200]
             message = "%s must be set to bytes, it is text" % key
             self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, written)
-        settings.set(key, self._plain(key, value), self._place(target))
+        self._set(settings, key, value, target, node, scope)
 
-    def _global_option(self, target: ast.Attribute, value: Any) -> None:
-        if self._global is None:
-            self._global = ScriptSettings("global_options", self._place(target))
-            self._found.append(self._global)
-        if target.attr in NPU_DEFAULTS:
-            self._global.set(target.attr, self._plain(target.attr, value), self._place(target))
+    def _set(self, settings: ScriptSettings, name: str, value: Any, target: ast.Attribute, node: Any, scope: int) -> None:
+        value = self._plain(name, value)
+        settings.set(name, value, self._place(target))
+        settings.steps.append((scope, node, name, value))
+
+    def _switch(self, value: Any) -> Any:
+        return bool(value) if type(value) is int and value in (0, 1) else value
+
+    def _option(
+        self, target: ast.Attribute, value: Any, node: Any, scope: int, dialect: str, holder: str, known: Dict[str, Any]
+    ) -> None:
+        """Take an assignment to an option of a dump_config."""
+        settings = self._settings(dialect, scope if dialect == TORCHAIR else 0, holder, target, holder or None)
+        settings.holders |= {name for name in (holder,) if name}
+        settings.node = settings.node or target
+        if target.attr in known:
+            self._set(settings, target.attr, value, target, node, scope)
             return
-        near = nearest_word(target.attr, list(NPU_DEFAULTS))
+        near = nearest_word(target.attr, list(known))
         message = "dump_config has no option %r%s" % (target.attr, "; did you mean %r?" % near if near else "")
-        fix = near or "one of: " + ", ".join(NPU_DEFAULTS)
-        self._problem(self._global, "unknown-option", (target.attr,), message, "npu_device raises ValueError", fix, target)
-
-    def _share(self, maps: List[ScriptSettings]) -> None:
-        """Let settings that are made in several functions complete one another: what another function sets is not missing here."""
-        for settings in maps:
-            for other in maps:
-                for name in other.values:
-                    if name not in settings.values:
-                        settings.values[name] = COMPUTED
+        settings.asked = settings.asked or (near in _MEMBERS and value not in (False, 0))
+        self._problem(settings, "unknown-option", (target.attr,), message, _RAISES[dialect], near or "one of: " + ", ".join(known), target)
 
 
 @lru_cache(maxsize=1000)

@@ -21,6 +21,8 @@ _HELPER = "npu_config_proto"
 _NOT_ON_NPU = "the session does not run on the NPU as the dump settings expect; nothing is dumped"
 _UNLESS = "unless another module sets it, %s"
 _REMAPPING_OFF = (2,)
+#: TorchAir's own functions that take a configuration as it is.
+_TORCHAIR_READERS = ("get_npu_backend", "get_compiler", "cache_compile", "dynamo_export")
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -46,7 +48,8 @@ class Reach:
         self._names: Dict[str, List[Tuple[Any, ast.AST]]] = {}
         self._added: Dict[str, Any] = {}
         self._handed: Set[str] = set()
-        self._off_line: List[Tuple[Any, ast.AST]] = []
+        self._given: List[Tuple[str, str]] = []
+        self._defined: Set[str] = set()
         self._remapping: List[Tuple[bool, ast.AST]] = []
         self._run_configs: List[bool] = []
         self._has_session = self._has_helper = self._adds = False
@@ -91,22 +94,34 @@ class Reach:
                 return False
         return True
 
-    def of_parameter_map(self, owner: Optional[str], place: ast.AST) -> List[Complaint]:
-        """Return what keeps a parameter_map from the NPU; ``owner`` is the custom optimizer that has it."""
+    def is_handed_out(self, owner: Optional[str]) -> bool:
+        """Tell whether the script gives what has the settings to a function that it does not define itself, which may set more."""
+        return owner is not None and any(
+            key == owner and name not in self._defined and name not in _TORCHAIR_READERS for name, key in self._given
+        )
+
+    def of_parameter_map(self, owner: Optional[str], place: ast.AST, off: Optional[ast.AST]) -> List[Complaint]:
+        """Return what keeps a parameter_map from the NPU.
+
+        Parameters
+        ----------
+        owner
+            The custom optimizer that has it.
+        place
+            Where a setting is made.
+        off
+            Where use_off_line, which is on unless it is set, is switched off; or None.
+        """
         if self._has_helper:
             return []
         certain = self._has_session or self._keeps(owner)
         found = self._name(owner, certain)
+        if off is not None:
+            fix = 'parameter_map["use_off_line"].b = True'
+            found.append((ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, off))
         if not self._adds:
             return found
-        if not self._off_line:
-            fix = 'parameter_map["use_off_line"].b = True'
-            consumer = _NOT_ON_NPU if certain else _UNLESS % _NOT_ON_NPU
-            found.append((ERROR if certain else WARNING, "use-off-line", "use_off_line is not set", consumer, fix, place))
-        elif all(value in (False, 0) for value, _ in self._off_line):
-            fix = 'parameter_map["use_off_line"].b = True'
-            found.append((ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, self._off_line[0][1]))
-        if not any(off for off, _ in self._remapping):
+        if not any(remapped for remapped, _ in self._remapping):
             where = self._remapping[0][1] if self._remapping else place
             message = "rewrite_options.remapping is not OFF"
             consumer = "TensorFlow merges ops before the adapter sees them; what should be dumped may be gone"
@@ -156,6 +171,8 @@ class Reach:
             for target in targets:
                 self._stores.setdefault((key_of(target), scope), []).append(node)
                 self._assignment(target, node.value)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._defined.add(node.name)
         elif isinstance(node, ast.Global):
             self._globals.update((name, scope) for name in node.names)
         elif isinstance(node, ast.arg):
@@ -176,8 +193,6 @@ class Reach:
             self._names.setdefault(key_of(target.value), []).append((_plain(value), value))
         elif target.attr == "remapping":
             self._remapping.append((_is_off(value), value))
-        elif target.attr == "b" and isinstance(target.value, ast.Subscript) and _subscript(target.value) == "use_off_line":
-            self._off_line.append((_plain(value), value))
 
     def _call(self, node: ast.Call) -> None:
         name = key_of(node.func).rpartition(".")[2]
@@ -188,6 +203,8 @@ class Reach:
             self._looked_into.update(map(id, node.args))
         elif name not in _SESSIONS:
             self._handed.update(key_of(argument) for argument in node.args)
+            values = list(node.args) + [keyword.value for keyword in node.keywords]
+            self._given.extend((name, key_of(value)) for value in values if isinstance(value, (ast.Name, ast.Attribute)))
         if name == "NPURunConfig":
             given = [keyword for keyword in node.keywords if keyword.arg in (None, "dump_config") and _plain(keyword.value) is not None]
             self._run_configs.append(bool(node.args or given))
@@ -225,9 +242,3 @@ def _is_off(node: Any) -> bool:
         return node.attr == "OFF"
     value = _plain(node)
     return value is node or value in _REMAPPING_OFF
-
-
-def _subscript(node: ast.Subscript) -> Any:
-    index: Any = node.slice
-    # Python 3.8 and older wrap the key.
-    return _plain(getattr(index, "value", index) if type(index).__name__ == "Index" else index)

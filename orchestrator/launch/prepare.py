@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
 from ..filesystem.outputs import replacing, writing_whole
 from ..processes import own_python
+from ..wording import listed, plural
 
 PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
 WRITTEN_FILE = "acl.json"
@@ -42,11 +44,16 @@ class Prepared:
         Its time folders from before the start.
     written
         The file that the program reads, where one was written.
+    kind, file, plan
+        What the configuration is, the file that holds it, and what it says.
     """
 
     target: str
     earlier: List[str]
     written: Optional[str] = None
+    kind: str = ACL
+    file: str = ""
+    plan: DumpPlan = DumpPlan()
 
 
 def prepare(
@@ -90,14 +97,16 @@ def prepare(
     if kind != PLAN:
         # What this machine's file system says comes later: dump_path may have to be made.
         empty = _check(path, path, model, lambda text: None, om_name, elsewhere=True)
-    plan = read_plan(data, path)
+    plan = read_plan(data, path, exact=False)
     target = _target_of(plan, path, empty)
-    made = _make_folder(target)
+    made = _make_folder(target, say)
     try:
         written = _write(kind, plan, path, acl_at, out, say) if kind != NPU else None
         _check(written or path, path, model, say, om_name)
     except BaseException:
-        _take_back(made)
+        if made:
+            with contextlib.suppress(OSError):
+                os.rmdir(target)
         raise
     free = free_bytes(target)
     if free is not None and free <= _RESERVE_BYTES:
@@ -106,10 +115,10 @@ def prepare(
         )
     earlier = sorted(entry.path for entry in os.scandir(target) if is_time(entry.name) and entry.is_dir(follow_symlinks=False))
     if earlier:
-        say(
-            "note: %d time folders from before the start are left alone: %s" % (len(earlier), ", ".join(map(os.path.basename, earlier[:3])))
-        )
-    return Prepared(target, earlier, written)
+        count = plural(len(earlier), "time folder")
+        names = listed([os.path.basename(folder) for folder in earlier], 3)
+        say("note: %s from before the start %s left alone: %s" % (count, "is" if len(earlier) == 1 else "are", names))
+    return Prepared(target, earlier, written, kind, path, plan)
 
 
 def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:
@@ -122,26 +131,21 @@ def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:
     return os.path.realpath(plan.dump_path)
 
 
-def _make_folder(target: str) -> List[str]:
-    """Make a folder; return those that were made, the innermost first."""
-    missing: List[str] = []
-    folder = target
-    while not os.path.lexists(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
+def _make_folder(target: str, say: Callable[[str], None]) -> bool:
+    """Make dump_path inside a folder that is there, and say so; return whether it was made."""
+    if os.path.lexists(target):
+        return False
+    parent = os.path.dirname(target)
     try:
-        os.makedirs(target, exist_ok=True)
+        if not os.path.isdir(parent):
+            raise EnvironmentProblem(
+                "dump_path %s does not exist, nor does the folder that it would stand in" % target, hint="mkdir -p %s" % target
+            )
+        os.mkdir(target)
     except (OSError, ValueError) as error:
         raise EnvironmentProblem("dump_path %s cannot be made: %s" % (target, getattr(error, "strerror", None) or error)) from error
-    return missing
-
-
-def _take_back(made: Sequence[str]) -> None:
-    for folder in made:
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return
+    say("note: dump_path %s did not exist: made" % target)
+    return True
 
 
 def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str, say: Callable[[str], None]) -> Optional[str]:

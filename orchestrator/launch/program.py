@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Collection, Dict, List, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Collection, ContextManager, Dict, List, Optional, Sequence
 
 from ..errors import InputError
 from ..filesystem.outputs import create_new, refuse_writing
@@ -37,6 +37,8 @@ class Program:
         Seconds between SIGTERM and SIGKILL.
     say
         Takes sentences for the user.
+    beside
+        Entered with each piece of output while it is written to a terminal, which may show more than that.
 
     Attributes
     ----------
@@ -52,11 +54,13 @@ class Program:
         stderr: int,
         grace_s: float = 10.0,
         say: Callable[[str], None] = lambda text: None,
+        beside: Callable[[bytes], ContextManager[None]] = lambda data: contextlib.nullcontext(),
     ) -> None:
         self.words = list(words)
         self.log = log
         self.grace_s = grace_s
         self.say = say
+        self.beside = beside
         self.ours: Callable[[], Collection[int]] = tuple
         self.stopped = False
         self._targets = (stdout, stderr)
@@ -109,13 +113,14 @@ class Program:
             refuse_writing(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
-        """Copy what the program writes to the log and to our own output."""
-        open_target = True
+        """Copy what the program writes to the log and to our own output; there an unfinished last line is ended."""
+        shown = _Shown(target, self.beside)
         while True:
             data = os.read(source.fileno(), _READ_BYTES)
-            if not data:
-                return
             with self._lock:
+                if not data:
+                    shown.end()
+                    return
                 try:
                     if self._stream is not None:
                         self._stream.write(data)
@@ -123,12 +128,7 @@ class Program:
                 except (OSError, ValueError):
                     # A full disk must not stop the program.
                     pass
-                rest = memoryview(data)
-                while len(rest) and open_target:
-                    try:
-                        rest = rest[os.write(target, rest) :]
-                    except OSError:
-                        open_target = False
+                shown.write(data)
 
     @property
     def started(self) -> bool:
@@ -245,6 +245,37 @@ class Program:
             return ""
         how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
         return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+
+
+class _Shown:
+    """One of our own outputs, on which the program's shows as long as it takes it."""
+
+    def __init__(self, target: int, beside: Callable[[bytes], ContextManager[None]]) -> None:
+        self._target = target
+        self._beside = beside if _is_terminal(target) else lambda data: contextlib.nullcontext()
+        self._open = True
+        self._unfinished = False
+
+    def write(self, data: bytes) -> None:
+        with self._beside(data):
+            rest = memoryview(data)
+            while len(rest) and self._open:
+                try:
+                    rest = rest[os.write(self._target, rest) :]
+                except OSError:
+                    self._open = False
+        self._unfinished = not data.endswith(b"\n")
+
+    def end(self) -> None:
+        if self._unfinished:
+            self.write(b"\n")
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
 
 
 def _names(members: Sequence[Member]) -> str:

@@ -142,6 +142,8 @@ class Watch:
         known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
         tree.left = [combo for combo in tree.left if combo.place.run not in known]
         self.catalogue.left = {combo.place.run for combo in tree.left}
+        # Those that the caller leaves alone it has told.
+        tree.left = [combo for combo in tree.left if not _is_within(combo.folder, self.left_alone)]
         self._tell_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
@@ -400,3 +402,9 @@ class Watch:
     def stopped_by(self) -> str:
         """Return why the watch was stopped: the name of a signal, ``divergence``, or nothing."""
         return self._stop
+
+
+def _is_within(folder: str, others: Sequence[str]) -> bool:
+    """Tell whether a folder is one of others, or below one."""
+    path = os.path.realpath(folder) + os.sep
+    return any(path.startswith(os.path.realpath(other) + os.sep) for other in others)

@@ -1,1 +1,1 @@
-"""What scripts/verdict_trial is made of."""
+"""What scripts/verdict_trial and ``python scripts/trials`` are made of."""

@@ -45,3 +45,28 @@ def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns,
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
     assert columns < 39 or first is None or ("; first op" in text and text.endswith("put:0"))
     assert columns < 79 or first is not None or "MB/s" in text
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """A live display on a terminal."""
+    monkeypatch.setattr(live_display, "is_terminal", lambda stream: True)
+    return LiveDisplay(quiet=False)
+
+
+def test_a_program_s_output_does_not_stick_to_the_live_line(on_terminal, capsys):
+    on_terminal.show("0 failed, 3 rows")
+    with on_terminal.beside(b"step 1\n"):
+        sys.stderr.write("step 1\n")
+    on_terminal.show("0 failed, 4 rows")
+    # The line is taken away before the output, and drawn anew behind it.
+    assert capsys.readouterr().err == "\r\x1b[K0 failed, 3 rows\r\x1b[Kstep 1\n\r\x1b[K0 failed, 4 rows"
+
+
+def test_behind_an_unfinished_line_of_a_program_nothing_is_drawn_and_a_sentence_begins_anew(on_terminal, capsys):
+    with on_terminal.beside(b"loading"):
+        sys.stderr.write("loading")
+    on_terminal.show("0 failed")
+    on_terminal.say("FAIL op1")
+    on_terminal.show("1 failed")
+    assert capsys.readouterr().err == "loading\nFAIL op1\n\r\x1b[K1 failed"

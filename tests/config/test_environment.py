@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from in_process import run_here
 
 from goldwatch.config import path_rules
 from goldwatch.config.check import check_file
@@ -52,6 +53,36 @@ def test_container(config, monkeypatch):
     assert found(config()) == [("note", "container")]
     monkeypatch.setattr(path_rules, "_on_volume", lambda folder: True)
     assert found(config()) == []
+
+
+def test_notes_about_this_machine_take_one_line_and_the_container_s_comes_once(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(path_rules, "in_container", lambda: True)
+    monkeypatch.setattr(path_rules, "_on_volume", lambda folder: False)
+    (tmp_path / "acl.json").write_text(json.dumps({"dump": {"dump_path": "sub", "dump_list": [{}]}}))
+    done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json")], folder)
+    first, last = done.stdout.splitlines()
+    assert "dump_path is relative" in first and "not on a mounted volume: sub [dump-path-relative, container]" in first
+    assert done.returncode == 0 and last.endswith("0 errors, 0 warnings")
+    call = "NPURunConfig(dump_config=DumpConfig(True, %r))\n" % str(folder)
+    (tmp_path / "train.py").write_text(call + call)
+    assert found(str(tmp_path / "train.py")) == [("note", "container")]
+    done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json"), "--format", "json"], folder)
+    assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == ["dump-path-relative", "container"]
+
+
+def test_other_notes_keep_their_three_lines(folder, tmp_path):
+    (tmp_path / "acl.json").write_text(json.dumps({"dump": {"dump_path": folder, "dump_op_switch": "on"}}))
+    done = run_here(["goldwatch", "config", "check", str(tmp_path / "acl.json")], folder)
+    assert "aclmdlSetDump() alone [op-switch-call]\n    consumer: " in done.stdout and done.returncode == 0
+    done = run_here(["goldwatch", "config", "new", "--op-switch", "on", "--dump-path", folder], folder)
+    assert done.returncode == 0 and "note: ops called one by one are sure to be dumped through aclmdlSetDump() alone" in done.stderr
+
+
+def test_a_missing_dump_path_is_an_error_that_says_what_run_does(config, folder):
+    (finding,) = check_file(config(dump_path=folder + "/new")).findings
+    assert (finding.severity, finding.rule) == ("error", "dump-path-not-found") and "goldwatch run makes it itself" in finding.fix
+    (finding,) = check_file(config(dump_path=folder + "/no/new")).findings
+    assert finding.rule == "dump-path-not-found" and "run" not in finding.fix
 
 
 def test_variables_that_take_the_dump_away(config, monkeypatch):

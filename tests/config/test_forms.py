@@ -230,3 +230,39 @@ def test_wrong_plan_files_are_refused(document):
 
 def test_forms_are_complete():
     assert set(FORMS) == {"acl", "plan"} | set(NPU_FORMS)
+
+
+OPTION = "npu.global_options().dump_config.%s = %s\n"
+
+
+def option_lines(**options):
+    return "".join(OPTION % pair for pair in options.items())
+
+
+def test_a_run_needs_one_dump_path_of_a_script_and_no_more():
+    both = "if a:\n    " + "    ".join(option_lines(enable_dump=True, dump_path="'/d'").splitlines(True))
+    both += "if b:\n    " + "    ".join(option_lines(enable_dump_debug=True, dump_path="'/d'", dump_debug_mode="'all'").splitlines(True))
+    plan = read_plan(both.encode(), "train.py", exact=False)
+    assert plan.dump_path == "/d" and plan.models == (ModelDump(),) and plan.debug is None
+    with pytest.raises(FormatError, match="enable_dump_debug is computed"):
+        read_plan(both.encode(), "train.py")
+    text = option_lines(enable_dump="args.dump", dump_path="'/d'", dump_step="args.step", dump_mode="'all'")
+    plan = read_plan(text.encode(), "train.py", exact=False)
+    assert (plan.dump_path, plan.models, plan.step, plan.mode) == ("/d", (ModelDump(),), None, "all")
+
+
+def test_a_run_takes_a_script_with_several_places_that_agree_on_dump_path():
+    calls = "NPURunConfig(dump_config=DumpConfig(True, '/d', dump_mode='all'))\nNPURunConfig(dump_config=DumpConfig(True, '/d'%s))\n"
+    plan = read_plan((calls % "").encode(), "train.py", exact=False)
+    assert plan.dump_path == "/d" and plan.mode is None
+    off = calls.replace("(True, '/d'%s)", "(dump_path='/other')")
+    assert read_plan(off.encode(), "train.py", exact=False).mode == "all"
+    for text in (calls.replace("'/d'%s", "'/e'"), calls.replace("'/d'%s", "path"), "print(1)\n"):
+        with pytest.raises(FormatError) as caught:
+            read_plan(text.encode(), "train.py", exact=False)
+        assert "goldwatch watch" in caught.value.hint
+
+
+def test_torchair_s_own_defaults_are_in_the_plan():
+    plan = read_plan(b"import torchair\nc.dump_config.enable_dump = True\nc.dump_config.dump_layer = 'a b'\n", "infer.py")
+    assert (plan.dump_path, plan.mode, plan.models) == ("./", "all", (ModelDump(layers=("a", "b")),))

@@ -64,4 +64,24 @@ def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path)
     for name in ("20260102030405", "20269902030405"):
         (target / name).mkdir(parents=True)
     prepared, said = ready({"dump": {"dump_path": str(target), "dump_list": [{}]}})
-    assert prepared.earlier == [str(target / "20260102030405")] and "1 time folders" in said
+    assert prepared.earlier == [str(target / "20260102030405")] and "1 time folder from before the start is left alone" in said
+
+
+def test_a_dump_path_is_made_inside_a_folder_that_is_there_and_that_is_said(ready, tmp_path):
+    target = tmp_path / "new"
+    document = {"dump": {"dump_path": str(target), "dump_list": [{}]}}
+    assert "dump_path %s did not exist: made" % target in ready(document)[1] and target.is_dir()
+    assert "did not exist" not in ready(document)[1]
+
+
+def test_a_dump_path_without_a_parent_is_refused_and_nothing_is_made(ready, tmp_path):
+    with pytest.raises(GoldwatchError, match="nor does the folder that it would stand in") as caught:
+        ready({"dump": {"dump_path": str(tmp_path / "a" / "b"), "dump_list": [{}]}})
+    assert caught.value.exit_code == 4 and caught.value.hint == "mkdir -p %s" % (tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_dump_path_that_was_made_goes_again_with_a_refused_configuration(ready, tmp_path):
+    with pytest.raises(GoldwatchError, match="is a folder"):
+        ready({"dump_path": str(tmp_path / "new"), "models": [{}]}, kind=PLAN, acl_at=str(tmp_path / "out"))
+    assert not (tmp_path / "new").exists()

@@ -8,9 +8,10 @@ import jsonschema
 import pytest
 
 from goldwatch.config.plan import NPU_DEFAULTS, DumpPlan
+from goldwatch.config.torchair_rules import TORCHAIR_DEFAULTS
 from goldwatch.schemas import load_schema, load_text
 
-NAMES = ("acl", "npu", "plan", "config_check", "config_list")
+NAMES = ("acl", "npu", "torchair", "plan", "config_check", "config_list")
 
 
 def fields(schema, path=""):
@@ -49,6 +50,11 @@ def test_npu_defaults_are_the_constructor_s():
     properties = load_schema("npu")["properties"]
     others = {"quant_dumpable": None, "enable_exception_dump": 2}  # known to the adapter, no argument of DumpConfig
     assert {name: field["default"] for name, field in properties.items()} == dict(NPU_DEFAULTS, **others)
+
+
+def test_torchair_s_defaults_are_the_constants():
+    properties = load_schema("torchair")["properties"]
+    assert {name: field["default"] for name, field in properties.items()} == TORCHAIR_DEFAULTS
 
 
 def test_plan_schema_has_the_plan_s_fields():

@@ -152,6 +152,8 @@ def test_a_program_that_fails_before_it_dumps(setup, run) -> None:
     assert one.net.result()["summary"]["program"]["exit_code"] == 9
     running = run(one.command("", program=["/bin/true"]))
     assert running.wait() == 4 and "no dump file came" in running.stderr
+    said = " ".join(running.stderr.split())
+    assert "does the program pass %s to aclInit()? (no argument names it)" % one.acl in said and "is the model called 'net'" in said
 
 
 def test_a_failing_row_and_the_json(setup, run) -> None:
@@ -183,6 +185,16 @@ def test_time_folders_from_before_are_left_alone(setup, run) -> None:
     assert "20250101000000" in running.stderr
     assert len([name for _, _, names in os.walk(old) for name in names]) == 4
     assert {row["time"] for row in one.net.result()["rows"]} == {"20260102030405"}
+
+
+def test_several_time_folders_from_before_are_told_once(setup, run) -> None:
+    one = setup()
+    for time in ("20250101000000", "20250102000000"):
+        one.net.put({path.replace("20260102030405", time): data for path, data in one.net.files().items()})
+    running = run(one.command("0"))
+    assert running.wait() == 0, running.stderr
+    assert "note: 2 time folders from before the start are left alone: 20250101000000, 20250102000000" in running.stderr
+    assert running.stderr.count("20250101000000") == running.stderr.count("20250102000000") == 1
 
 
 @pytest.mark.parametrize("mode", ["slow", "deaf"])

@@ -312,6 +312,10 @@ MODEL = [
         [at(E, "unknown-layer", "opname_range/0/begin")],
         {"om": True},
     ),
+    ("msprobe", {"task": "tensor", "dump_path": "./x", "level": "L1", "tensor": {"list": []}}, [("warning", "other-tool", "/task")]),
+    ("mindspore", {"common_dump_settings": {"path": "/x", "dump_mode": 0}, "e2e_dump_settings": {"enable": True}},
+     [("warning", "other-tool", "/common_dump_settings")]),
+    ("task-in-an-acl-json", {"dump": {"dump_path": "@DIR@", "dump_list": [{}]}, "task": "x"}, [("warning", "unknown-key", "/task")]),
 ]
 
 CASES = EXCLUSIONS + LISTS + KEYS + TEXTS + VERSIONS + MODEL

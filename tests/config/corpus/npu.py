@@ -179,10 +179,17 @@ PYTHON_CASES = [
      [(W, "unknown-key", "/enable_dumps"), (W, "all-switches-off", "")]),
     ("call-switch-misspelt", RUN % 'DumpConfig(enable_dumps=True, dump_path="@DIR@")',
      [(E, "unknown-keyword", "/enable_dumps"), (W, "all-switches-off", "")]),
-    ("no-off-line", MAP.replace(OFF_LINE, ""), [(E, "use-off-line", "")]),
-    ("no-off-line-passed-on", MAP.replace(OFF_LINE, "") + "complete(o)\n", [(W, "use-off-line", "")]),
-    ("no-off-line-in-a-program", MAP.replace(OFF_LINE, "") + "with tf.Session(config=c) as s: pass\n", [(E, "use-off-line", "")]),
+    ("no-off-line", MAP.replace(OFF_LINE, ""), []),
+    ("no-off-line-in-a-program", MAP.replace(OFF_LINE, "") + "with tf.Session(config=c) as s: pass\n", []),
     ("off-line-off", MAP.replace(OFF_LINE, OFF_LINE.replace("True", "False")), [(E, "use-off-line", "")]),
+    ("off-line-off-at-last", MAP + OFF_LINE.replace("True", "False"), [(E, "use-off-line", "")]),
+    ("off-line-off-and-on", OFF_LINE.replace("True", "False") + MAP, []),
+    ("off-line-computed", MAP.replace(OFF_LINE, OFF_LINE.replace("True", "npu")), []),
+    ("off-line-off-without-dump",
+     NAMED + OFF + 'if npu:\n    o.parameter_map["enable_dump"].b = True\n    o.parameter_map["dump_path"].s = b"@DIR@"\n'
+     'else:\n    o.parameter_map["use_off_line"].b = False\n', []),
+    ("off-line-off-of-another", MAP + 'p = d.graph_options.rewrite_options.custom_optimizers.add()\np.name = "NpuOptimizer"\n'
+     'p.parameter_map["use_off_line"].b = False\n', []),
     ("no-remapping", MAP.replace(OFF, ""), [(W, "remapping", "")]),
     ("remapping-on", MAP.replace("RewriterConfig.OFF", "RewriterConfig.ON"), [(W, "remapping", "")]),
     ("remapping-keyword", MAP.replace(OFF, "r = RewriterConfig(remapping=RewriterConfig.OFF)\n"), []),
@@ -234,3 +241,111 @@ PYTHON_CASES = [
         {"om": True},
     ),
 ]
+
+D, G = 'o.parameter_map["enable_dump"].b = %s\n', 'o.parameter_map["enable_dump_debug"].b = %s\n'
+ON, DEBUG = D % True, G % True
+PATH = 'o.parameter_map["dump_path"].s = b"@DIR@"\n'
+BOTH = [(E, "dump-with-debug", "/enable_dump_debug")]
+MAYBE = [(N, "dump-with-debug", "/enable_dump_debug")]
+
+
+def branch(head, *lines):
+    return head + ":\n" + "".join("    " + line + "\n" for text in lines for line in text.splitlines())
+
+
+SWITCH_CASES = [
+    (name, CUSTOM + PATH + text, expected)
+    for name, text, expected in (
+        ("in-a-row", ON + DEBUG, BOTH),
+        ("one-of-two-ifs", branch("if a", ON) + branch("if b", DEBUG), MAYBE),
+        ("if-else", branch("if a", ON) + branch("else", DEBUG), []),
+        ("elif", branch("if a", ON) + branch("elif b", DEBUG), []),
+        ("elif-then-both", branch("if a", ON) + branch("elif b", DEBUG, ON) + branch("else", "pass"), BOTH),
+        ("option-on-top", ON + branch("if overflow", DEBUG), BOTH),
+        ("option-instead", ON + branch("if overflow", D % False, DEBUG), []),
+        ("set-back", ON + D % False + DEBUG, []),
+        ("computed", D % "args.dump" + DEBUG, []),
+        ("both-computed", D % "args.dump" + G % "not args.dump", []),
+        ("early-return", branch("def f(o)", branch("if a", ON, "return o"), DEBUG, "return o"), []),
+        ("early-raise", branch("def f(o)", branch("if a", ON, "raise ValueError"), DEBUG), []),
+        ("early-exit", branch("if a", ON, "sys.exit()") + DEBUG, []),
+        ("no-return", branch("def f(o)", branch("if a", ON), DEBUG, "return o"), MAYBE),
+        ("in-a-loop", branch("for mode in modes", ON, DEBUG), BOTH),
+        ("break", branch("for mode in modes", branch("if a", ON, "break"), branch("else", DEBUG)), []),
+        ("loop-else", branch("for mode in modes", branch("if a", ON, "break")) + branch("else", DEBUG), []),
+        ("while-true", branch("while True", ON, "break") + DEBUG, BOTH),
+        ("try", branch("try", ON) + branch("except KeyError", D % False, DEBUG), []),
+        ("try-both", branch("try", ON) + branch("except KeyError", DEBUG), MAYBE),
+        ("finally", branch("try", ON) + branch("finally", DEBUG), BOTH),
+        ("with", branch("with tf.Session() as s", ON) + DEBUG, BOTH),
+        ("never-taken", ON + branch("if False", DEBUG), MAYBE[:0]),
+        ("always-taken", ON + branch("if 1", DEBUG), BOTH),
+        ("two-optimizers", ON + CUSTOM + PATH + DEBUG, []),
+        ("optimizer-from-elsewhere", ON + "o = change(o)\n" + DEBUG, []),
+        ("two-functions", branch("def f(o)", ON) + branch("def g(o)", DEBUG), []),
+        ("many-elifs", branch("if a == 0", ON) + "".join(branch("elif a == %d" % number, DEBUG) for number in range(1, 400)), []),
+    )
+] + [
+    ("tf2-two-ifs", branch("def f(a, b)", branch("if a", TF2), branch("if b", TF2.replace("enable_dump", "enable_dump_debug"))), MAYBE),
+    ("tf2-else", branch("if a", TF2) + branch("else", TF2.replace("enable_dump", "enable_dump_debug")), []),
+    ("tf2-in-a-row", TF2 + TF2.replace("enable_dump", "enable_dump_debug"), BOTH),
+    ("tf2-two-functions", branch("def f()", TF2) + branch("def g()", TF2.replace("enable_dump", "enable_dump_debug")), MAYBE),
+    ("calls-in-branches", branch("if a", RUN % 'DumpConfig(True, "@DIR@")')
+     + branch("else", RUN % 'DumpConfig(enable_dump_debug=True, dump_path="@DIR@")'), []),
+]
+
+AIR = "import torchair\nc = torchair.CompilerConfig()\nc.dump_config.enable_dump = True\n"
+AIR_PATH = 'c.dump_config.dump_path = "@DIR@"\n'
+
+OTHER_CASES = [
+    ("air", AIR + AIR_PATH, []),
+    ("air-no-path", AIR, [(N, "dump-path-missing", "")]),
+    ("air-all", AIR + AIR_PATH + 'c.dump_config.dump_mode = "input"\nc.dump_config.dump_data = "stats"\n'
+     'c.dump_config.quant_dumpable = True\n'
+     'c.dump_config.dump_step = "0|2-5"\nc.dump_config.dump_layer = "Add_1Mul_1 x/y.z"\nc.dump_config.data_dump_stage = "original"\n', []),
+    ("air-mode", AIR + AIR_PATH + 'c.dump_config.dump_mode = "alll"\n', [(E, "enum", "/dump_mode")]),
+    ("air-step", AIR + AIR_PATH + 'c.dump_config.dump_step = "0|5|3-2"\n', [(E, "step-reversed", "/dump_step")]),
+    ("air-step-syntax", AIR + AIR_PATH + 'c.dump_config.dump_step = "5|"\n', [(E, "step-syntax", "/dump_step")]),
+    ("air-layer", AIR + AIR_PATH + 'c.dump_config.dump_layer = "a,b"\n', [(E, "layer-characters", "/dump_layer")]),
+    ("air-switch", AIR.replace("True", '"1"') + AIR_PATH, [(E, "type", "/enable_dump")]),
+    ("air-off", AIR.replace("True", "False") + AIR_PATH, [(W, "all-switches-off", "/enable_dump")]),
+    ("air-off-given-to-torchair", AIR.replace("True", "False") + AIR_PATH + "torchair.get_npu_backend(compiler_config=c)\n",
+     [(W, "all-switches-off", "/enable_dump")]),
+    ("air-off-given-to-another-module", AIR.replace("True", "False") + AIR_PATH + "complete(c)\n", []),
+    ("air-acl", 'import torchair\nc.dump_config.dump_config_path = "acl.json"\n', [(N, "acl-file", "/dump_config_path")]),
+    ("air-unknown", AIR + AIR_PATH + "c.dump_config.dump_level = 1\n", [(E, "unknown-option", "/dump_level")]),
+    ("air-path", AIR + 'c.dump_config.dump_path = "/no/such"\n', [(E, "dump-path-not-found", "/dump_path")]),
+    ("air-alias", "from torchair.configs.compiler_config import CompilerConfig\nc = CompilerConfig()\nd = c.dump_config\n"
+     "d.enable_dump = True\n" + AIR_PATH, []),
+    ("air-two-functions", "import torchair\ndef f(c):\n    c.dump_config.enable_dump = True\ndef g(c):\n    " + AIR_PATH, []),
+    ("air-debug", 'import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = "npy"\n', [(N, "not-judged", "")]),
+    ("nobody-s-dump-config", "def f(c):\n    c.dump_config.enable_dump = True\n", [(N, "not-judged", "")]),
+    ("session-dump-config", CUSTOM + "c = tool.session_dump_config(c, action='dump|fusion_off')\n", [(N, "not-judged", "")]),
+    ("session-dump-config-beside-off", CUSTOM + D % False + "c = tool.session_dump_config(c)\n", [(N, "not-judged", "")]),
+    ("update-custom-op", CUSTOM + "o = tool.update_custom_op(o, action='overflow')\n", [(N, "not-judged", "")]),
+    ("estimator-dump-config", "NPURunConfig(dump_config=tool.estimator_dump_config(action='dump'))\n", [(N, "not-judged", "")]),
+    ("own-helper", "def set_dump_config(o):\n    %s    %sset_dump_config(o)\n" % (ON, PATH), []),
+    ("own-helper-without-dump", "def dump_config(o):\n    return o\ndump_config(1)\n", [(W, "no-dump-section", "")]),
+    ("handed-to-another-module", CUSTOM + D % False + "complete(o)\n", []),
+    ("handed-to-a-function-here", "def complete(o):\n    pass\n" + CUSTOM + D % False + "complete(o)\n",
+     [(W, "all-switches-off", "/enable_dump")]),
+    ("acl-init", 'import acl\nacl.init("acl.json")\n', [(N, "not-judged", "")]),
+    ("aclinit-config", 'ms.op_debug.aclinit_config({"dump": {"dump_scene": "lite_exception"}})\n', [(N, "not-judged", "")]),
+    ("exception-dump", "NPURunConfig(op_debug_level=2, enable_exception_dump=1)\n", [(N, "not-judged", "")]),
+    ("acl-init-alone", "import acl\nacl.init()\n", [(W, "no-dump-section", "")]),
+    ("set-dump", 'torch_npu.npu.init_dump()\ntorch_npu.npu.set_dump("acl.json")\n', [(N, "not-judged", "")]),
+    ("json-dump", 'import json\njson.dump(config, open("x", "w"))\n', [(W, "no-dump-section", "")]),
+    ("foreign-dump-config", 'from other.tool import DumpConfig\nDumpConfig(enable_dump=True, folder="x")\n', [(N, "not-judged", "")]),
+    ("own-dump-config", 'class DumpConfig:\n    pass\nDumpConfig(enable_dump=True, folder="x")\n', [(N, "not-judged", "")]),
+    ("neighbour-s-dump-config", 'from .config import DumpConfig\nDumpConfig(output_dir="x")\n', [(N, "not-judged", "")]),
+    ("nobody-s-dump-config-call", 'c = DumpConfig(type_="x", path="y")\n', [(N, "not-judged", "")]),
+    ("own-update-custom-op", "class Tool:\n    def update_custom_op(self, o):\n        return o\n    def f(self, o):\n"
+     "        self.update_custom_op(o)\n", [(W, "no-dump-section", "")]),
+    ("bridge-dump-config", 'from npu_bridge.npu_init import DumpConfig\n' + RUN % 'DumpConfig(True, "@DIR@", folder="x")',
+     [(E, "unknown-keyword", "/folder")]),
+    ("path-made", 'os.makedirs("./new", exist_ok=True)\n' + RUN % 'DumpConfig(True, "new")', [(N, "dump-path-relative", "/dump_path")]),
+    ("path-made-by-pathlib", 'Path("new").mkdir()\n' + RUN % 'DumpConfig(True, "new")', [(N, "dump-path-relative", "/dump_path")]),
+    ("path-not-made", 'os.makedirs("./other")\n' + RUN % 'DumpConfig(True, "new")',
+     [(N, "dump-path-relative", "/dump_path"), (E, "dump-path-not-found", "/dump_path")]),
+]
+PYTHON_CASES += SWITCH_CASES + OTHER_CASES

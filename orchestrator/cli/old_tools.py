@@ -1,0 +1,110 @@
+"""Command lines of the vendor's older tools, in our spelling: docs/migrating.md has the whole tables."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from ..errors import UsageError
+
+
+class Old(NamedTuple):
+    """An option of an older tool.
+
+    Attributes
+    ----------
+    takes
+        Whether a value follows it.
+    new
+        What it is called here; empty where nothing need be said.
+    first, second
+        Whether its value is the first or the second argument here.
+    """
+
+    takes: bool = True
+    new: str = ""
+    first: bool = False
+    second: bool = False
+
+
+_TARGET, _GOLDEN, _NOTHING = Old(first=True), Old(second=True), Old(False)
+_COMPARE: Dict[str, Old] = {
+    "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
+    "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
+    "-a": Old(new="--metrics"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
+}  # fmt: skip
+_CONVERT: Dict[str, Old] = {
+    "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"), "-type": Old(),
+    "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"), "-c": Old(new="--custom"),
+}  # fmt: skip
+_OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
+_COMMANDS = {
+    "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op", "overflow": "inspect --stats",
+    "dump_data_conversion": "convert", "shape_conversion": "convert --layout FORMAT", "inplace_layer_process": "golden caffe deinplace",
+    "new": "config new", "check": "config check", "caffe": "golden caffe", "tf": "golden tf", "onnx": "golden onnx",
+    "dump": "golden caffe dump, golden tf dump or golden onnx dump", "deinplace": "golden caffe deinplace",
+    "rename": "golden tf rename", "drive": "golden tf drive", "html": "report --html FILE",
+}  # fmt: skip
+
+
+def command_elsewhere(name: str) -> Optional[str]:
+    """Return what a command is called here that stands in another group or is one of an older tool."""
+    return _COMMANDS.get(name.replace(".pyc", "").replace(".py", ""))
+
+
+def refuse_old_options(words: Sequence[str]) -> None:
+    """Raise UsageError for an option of several letters behind one dash, which click would take for another with a value."""
+    for before, word in zip(words, words[1:]):
+        if word == "--":
+            return
+        # A folder may have such a name.
+        if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in ("-o", "--out", "-f"):
+            raise UsageError("%s is an option of the older tools" % word)
+
+
+def new_spelling(words: Sequence[str]) -> Optional[str]:
+    """Return a command line with options of the older tools as it is written here, or None where it has none.
+
+    Parameters
+    ----------
+    words
+        Everything behind ``goldwatch``.
+    """
+    table = _OPTIONS.get(words[0], {}) if words else {}
+    arguments: Dict[int, str] = {}
+    others: List[str] = []
+    found = False
+    position = 1
+    while position < len(words):
+        word = words[position]
+        if word == "--":
+            others.extend(words[position:])
+            break
+        old = _meant(words, position, table)
+        position += 1
+        if old is None:
+            others.append(word)
+            continue
+        found = True
+        value = list(words[position : position + 1]) if old.takes else []
+        position += len(value)
+        if old.first or old.second:
+            arguments[2 if old.second else 1] = "".join(value)
+        elif old.new:
+            others += [old.new] + value
+    if not found:
+        return None
+    ordered = [words[0]] + [arguments[place] for place in sorted(arguments)] + others
+    return "goldwatch " + " ".join(map(shlex.quote, ordered))
+
+
+def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Optional[Old]:
+    """Return the older tool's option that stands at a position; some mean something else in another company."""
+    word = words[position]
+    follower = words[position + 1] if position + 1 < len(words) else ""
+    if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
+        return None  # here: quiet
+    if word == "-r" and any(other in words for other in ("-m", "-g", "-tp", "-gp")):
+        return Old(new="--range")
+    return table.get(word)

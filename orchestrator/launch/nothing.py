@@ -1,0 +1,51 @@
+"""Why no dump came from a program that ended well: what its configuration expects, held against what can be seen."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Sequence
+
+from .prepare import NPU, Prepared
+
+
+def why_nothing(prepared: Prepared, words: Sequence[str], log: str) -> str:
+    """Return what to look at, as a hint.
+
+    Parameters
+    ----------
+    prepared
+        The configuration that the program ran with.
+    words
+        The program and its arguments.
+    log
+        Where its output is kept.
+    """
+    asked = _of_script(prepared) if prepared.kind == NPU else _of_acl(prepared, words)
+    return "; ".join(asked + ["what the program said is in %s" % log])
+
+
+def _of_script(prepared: Prepared) -> List[str]:
+    asked = ["does the program read its settings from %s, and do they reach its session?" % prepared.file]
+    if prepared.plan.step:
+        asked.append("does it reach step %s?" % prepared.plan.step)
+    return asked
+
+
+def _of_acl(prepared: Prepared, words: Sequence[str]) -> List[str]:
+    file = prepared.written or os.path.abspath(prepared.file)
+    name = os.path.basename(file)
+    named = [word for word in words[1:] if os.path.basename(word) == name]
+    seen = "no argument names it" if not named else "an argument names %s" % named[0]
+    asked = ["does the program pass %s to aclInit()? (%s)" % (file, seen)]
+    plan = prepared.plan
+    models = [model.name for model in plan.models or () if model.name]
+    if models:
+        text = "is the model called %s, as its .om file or the outermost name in its json?" % " or ".join(repr(name) for name in models[:3])
+        asked.append(text)
+    if plan.op_switch:
+        asked.append("does it call aclmdlInitDump() and aclmdlSetDump()? ops called one by one are sure to be dumped by these alone")
+    if plan.step:
+        asked.append("does it reach step %s?" % plan.step)
+    if plan.debug:
+        asked.append("did anything overflow? only then something is dumped")
+    return asked

@@ -1,0 +1,82 @@
+"""Command lines of the vendor's older tools, mistyped commands, and groups without a command."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from in_process import run_here
+
+from goldwatch.cli.old_tools import new_spelling
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("compare -m my -g gold -f f.json -out o", "compare my gold -f f.json -o o"),
+        ("compare -g gold -m my -q q.json -cf c.json", "compare my gold --quant-json q.json --unfused-om c.json"),
+        ("compare -l my -r gold -o o", "compare my gold -o o"),
+        ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
+        ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
+        ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
+        ("watch -m my -g gold -o o", "watch my gold -o o"),
+        ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
+    ],
+)
+def test_an_old_command_line_is_written_anew(old, new):
+    import shlex
+
+    assert new_spelling(shlex.split(old)) == "goldwatch " + new
+
+
+@pytest.mark.parametrize("line", ["compare a b -f f.json -o o -q", "inspect -m x", "", "run --acl a -- ./x -m y -g z"])
+def test_other_command_lines_have_no_other_spelling(line):
+    assert new_spelling(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "-m", "a", "-g", "b", "-o", "o"],
+        ["compare", "-l", "a", "-r", "b", "-o", "o"],
+        ["compare", "-tp", "a", "-gp", "b", "-o", "o"],
+        ["compare", "a", "b", "-o", "o", "-q", "q.json"],
+        ["convert", "a", "-out", "o"],
+    ],
+)
+def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert done.returncode == 2 and "hint: here this is: goldwatch %s " % words[0] in " ".join(done.stderr.split()), done.stderr
+    done = run_here(["goldwatch"] + words + ["--format", "json"], tmp_path)
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["hint"].startswith("here this is: goldwatch")
+    assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["comparre"], "goldwatch compare"),
+        (["config", "chekc"], "goldwatch config check"),
+        (["golden", "tf", "dmup"], "goldwatch golden tf dump"),
+        (["golden", "caffe", "deinplase"], "goldwatch golden caffe deinplace"),
+        (["check", "acl.json"], "goldwatch config check"),
+        (["overflow"], "goldwatch inspect --stats"),
+        (["compare_vector.pyc"], "goldwatch compare"),
+    ],
+)
+def test_a_mistyped_command_is_told_which_one_is_meant(words, meant, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert done.returncode == 2 and "did you mean '%s'?" % meant in " ".join(done.stderr.split()), done.stderr
+
+
+def test_what_resembles_no_command_is_only_refused(tmp_path):
+    done = run_here(["goldwatch", "qqqqqqqq"], tmp_path)
+    assert done.returncode == 2 and "No such command 'qqqqqqqq'." in done.stderr and "did you mean" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["config"], ["golden"], ["golden", "tf"], ["golden", "caffe"], ["golden", "onnx"]])
+def test_a_group_by_itself_prints_its_help_once(words, tmp_path):
+    done = run_here(["goldwatch"] + words, tmp_path)
+    assert done.returncode == 0 and done.stdout.count("Usage:") == 1 and "Commands:" in done.stdout and done.stderr == ""
+    assert done.stdout == run_here(["goldwatch"] + words + ["--help"], tmp_path).stdout

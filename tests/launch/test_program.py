@@ -1,0 +1,57 @@
+"""A program's output passed on: whole, kept in the log, its last line ended, and beside what a terminal shows else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+
+import pytest
+
+from goldwatch.launch.program import Program
+
+
+@pytest.fixture
+def run(tmp_path, until):
+    """Runs a shell script to its end with its output on a descriptor; returns its log."""
+
+    def call(script, target, beside=None):
+        log = tmp_path / "program.log"
+        more = {} if beside is None else {"beside": beside}
+        with open(os.devnull, "wb") as null:
+            program = Program(["sh", "-c", script], str(log), target, null.fileno(), **more)
+            program.start()
+            until(program.ended)
+            program.close()
+        return log.read_bytes()
+
+    return call
+
+
+@pytest.mark.parametrize("said, shown", [("a\\nb", b"a\nb\n"), ("a\\n", b"a\n"), ("", b"")])
+def test_an_unfinished_last_line_is_ended_for_what_follows_but_not_in_the_log(run, tmp_path, said, shown):
+    with open(str(tmp_path / "out"), "wb") as out:
+        log = run("printf '%s'" % said, out.fileno())
+    assert (tmp_path / "out").read_bytes() == shown
+    assert log == shown if said.endswith("n") else log == shown[:-1]
+
+
+def test_on_a_terminal_each_piece_is_written_beside_what_else_shows(run, tmp_path):
+    entered = []
+
+    @contextlib.contextmanager
+    def beside(data):
+        entered.append(data)
+        yield
+
+    leader, follower = pty.openpty()
+    try:
+        run("printf one", follower, beside)
+        assert b"".join(entered) == b"one\n" and os.read(leader, 100) == b"one\r\n"
+        entered.clear()
+        with open(str(tmp_path / "out"), "wb") as out:
+            run("printf one", out.fileno(), beside)
+        assert entered == []
+    finally:
+        os.close(leader)
+        os.close(follower)
