@@ -33,6 +33,7 @@ LAYERS = (
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
+    ("goldwatch.kinds",),
     ("goldwatch.netfiles",),
     ("goldwatch.tensors",),
     ("goldwatch.dumps",),

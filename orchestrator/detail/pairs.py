@@ -15,6 +15,7 @@ from ..dumps.slices import by_number
 from ..dumps.tree import Combo, DumpTree, op_key
 from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
+from ..engine.listed import no_dumps
 from ..engine.options import AUTO
 from ..errors import InputError, UsageError, require_folder
 from ..model.graph import ModelGraph
@@ -98,6 +99,8 @@ def pairs_in_folders(
     graphs = load_models(model) if model is not None else ModelGraphs()
     tree = DumpTree(target, time=time)
     found = GoldenSet.open(golden)
+    if not tree.combos:
+        raise no_dumps(target, golden, tree)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
@@ -157,8 +160,6 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
             "TARGET: %s: %d devices, models or steps have a dump of %s (%s)" % (tree.root, len(found), op, places),
             hint="name one of these folders as TARGET",
         )
-    if not tree.combos:
-        raise InputError("TARGET: %s: no dump file was found at or below it" % tree.root)
     raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs)))
 
 

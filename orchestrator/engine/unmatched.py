@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Dict, List
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
+from ..kinds.advice import foreign_golden
 from ..model.graph import ModelGraph
 from ..naming import nearest_names
 from ..wording import listed
@@ -91,6 +92,9 @@ def shown(names: List[str]) -> str:
 
 def _without_golden(run: Run) -> List[str]:
     """Name the golden names that are nearest to the first ops without golden data."""
+    advice = foreign_golden(run.goldens.folder)
+    if advice is not None:
+        return ["GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
     said: List[str] = []
     wanted = [row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
     for row in wanted[:_SHOWN]:
