@@ -24,10 +24,11 @@ def unmatched(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
     counts = run.store.counted.all()
     misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
+    by_name = [run.engine.misfit] if run.engine.misfit else []
     said = [*_of_another_model(run), *_steps(run), *misnamed]
-    if counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs:
-        return said
-    return said + _without_golden(run)
+    if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+        said += _without_golden(run)
+    return said + by_name
 
 
 def _of_another_model(run: Run) -> List[str]:
