@@ -13,8 +13,8 @@ from ..errors import GoldwatchError
 from ..results.byplace import place_lines
 from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
-from ..verdict.run_sentence import NO_MODEL
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, sentence_lines, use_colour, wrapped
+from .giving import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
@@ -23,11 +23,6 @@ from .verdict_text import closer_words, verdict_lines
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
-
-_GIVE_MODEL = (
-    "give -f MODEL.json (atc --mode=1 --om=MODEL.om --json=MODEL.json makes it; of a training GE's ge_proto_*_Build.txt): it tells "
-    "which golden tensor belongs to which fused operator"
-)
 
 FIRST, ALL, NONE = "first", "all", "none"
 
@@ -79,8 +74,8 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
     _put_verdict(result, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
-    if any(text.startswith(NO_MODEL) for text in result.left_out):
-        for line in sentence_lines(_GIVE_MODEL, width):
+    for text in lacking_options(result):
+        for line in sentence_lines(text, width):
             put(line)
     for line in shell_lines("next:", next_words(replayed or result), width or 10**9):
         put(line)
