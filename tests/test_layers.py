@@ -71,6 +71,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.protowire",
     "goldwatch.elements",
     "goldwatch.wording",
+    "goldwatch.kinds",
     "goldwatch.netfiles",
     "goldwatch.config.plan",
     "goldwatch.adapters",

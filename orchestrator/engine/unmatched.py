@@ -33,6 +33,9 @@ def unmatched(run: Run) -> List[str]:
     by_name = [run.engine.misfit] if run.engine.misfit else []
     said = [*_of_another_model(run), *_steps(run), *misnamed, *_quantisation(run), *_two_builds(run)]
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+        advice = foreign_golden(run.goldens.folder)
+        if advice is not None:
+            return [*said, "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
         said += _without_golden(run)
     return said + by_name
 
@@ -131,9 +134,6 @@ def shown(names: List[str]) -> str:
 
 def _without_golden(run: Run) -> List[str]:
     """Name the golden names that are nearest to the first ops without golden data."""
-    advice = foreign_golden(run.goldens.folder)
-    if advice is not None:
-        return ["GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
     said: List[str] = []
     wanted = [row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
     for row in wanted[:_SHOWN]:

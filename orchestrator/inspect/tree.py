@@ -97,7 +97,11 @@ class _Tree:
             self.hashed.append({"file": rel, "op": op_name})
 
     def _take_others(self, listing: FolderListing) -> None:
-        self.statistics += len(listing.stats)
+        for entry in listing.stats:
+            self.statistics += 1
+            self.files += 1
+            self.bytes += os.path.getsize(entry.path) if os.path.isfile(entry.path) else 0
+            self.paths.append(entry.path)
         self.hashed += [{"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved]
         self.foreign += [os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES]
         if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:

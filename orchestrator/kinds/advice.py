@@ -113,7 +113,7 @@ def foreign_golden(golden: str) -> Optional[Advice]:
 
 def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str) -> Advice:
     for kind in found:
-        if kind.name in hints or kind.name == kinds.GOLDEN:
+        if kind.name in hints or kind.name in (kinds.GOLDEN, kinds.MISNAMED):
             words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.count, "file"), kind.example)
             return Advice(words, hints.get(kind.name, otherwise))
     return Advice("", otherwise)
@@ -122,13 +122,17 @@ def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str) -> Adv
 def not_a_dump(path: str) -> Optional[Advice]:
     """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged dump, or raw bytes)."""
     found = _kind(path)
-    if found is None or found.name in (kinds.RAW, kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
+    if found is None or found.name in (kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
+        return None
+    if found.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
         return None
     return Advice("this is %s" % found.words, _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"))
 
 
+_RAW_ENDINGS = (".bin", ".raw", ".dat")
 _FILE_HINTS: Dict[str, str] = {
     kinds.ATB: _DUMPED[kinds.ATB],
+    kinds.RAW: _DUMPED[kinds.RAW],
     kinds.TORCH: _DUMPED[kinds.TORCH],
     kinds.PICKLE: "a pickle is never loaded (it can run code): %s" % _DUMPED[kinds.TORCH],
     kinds.NUMBERS: _GOLDEN[kinds.NUMBERS],
@@ -138,6 +142,12 @@ _FILE_HINTS: Dict[str, str] = {
     kinds.LFS: "fetch it: git lfs pull",
     kinds.NPY: "an npy file is known by its ending: call it *.npy",
 }
+
+
+def is_raw(path: str) -> bool:
+    """Tell whether a file is called as raw elements are, and begins as nothing that is known."""
+    found = _kind(path) if path.lower().endswith(_RAW_ENDINGS) else None
+    return found is not None and found.name == kinds.RAW
 
 
 def _kind(path: str) -> Optional[Kind]:

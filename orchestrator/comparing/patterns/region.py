@@ -124,13 +124,12 @@ def region_of(
 
 
 def _run(held: Array, owned: float) -> Optional[List[int]]:
-    """Return more indices in a row than an eighth, but half at most, that hold 99 % of the error; None where there are none."""
+    """Return the fewest indices that hold 99 % of the error where they are in a row, more than an eighth and at most half; else None."""
     order = np.argsort(-held, kind="stable")
-    for length in range(max(1, len(held) // _SMALL_PART) + 1, len(held) // 2 + 1):
-        indices = sorted(int(index) for index in order[:length])
-        if indices[-1] - indices[0] == length - 1 and float(held[indices].sum()) * owned >= 0.99:
-            return indices
-    return None
+    needed = int(np.argmax(np.cumsum(held[order]) * owned >= 0.99)) + 1
+    indices = sorted(int(index) for index in order[:needed])
+    in_row = indices[-1] - indices[0] == needed - 1
+    return indices if in_row and max(1, len(held) // _SMALL_PART) < needed <= len(held) // 2 else None
 
 
 def _explained(held: Array, outside: float, owned: float) -> float:
