@@ -91,6 +91,8 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
         return []
     none = "none of TARGET's ops is" if len(unknown) == len(names) else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
     said = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    if not any(op.inputs for op in graph.ops):
+        said += " It has no connections, as a quantisation json, which goes with the model's and not in its place."
     near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
     return [said + (" (%s; the model has %s)" % (unknown[0], ", ".join(near)) if near else " (%s is not)" % unknown[0])]
 

@@ -27,6 +27,7 @@ _MODEL_ENDINGS = (".txt", ".pbtxt", ".json")
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
     kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM, kinds.OM_JSON, kinds.GE_TEXT, kinds.SQLITE,
+    kinds.MANIFEST,
 )  # fmt: skip
 
 

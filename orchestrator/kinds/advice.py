@@ -24,7 +24,6 @@ _MODEL: Dict[str, str] = {
     kinds.QUANT_CONFIG: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
     kinds.QUANT_RECORD: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
 }
-_ORIGINALS = (kinds.PROTOTXT, kinds.CAFFEMODEL, kinds.ONNX, kinds.ONNX_TEXT, kinds.GRAPH_DEF, kinds.GRAPH_DEF_TEXT, kinds.SAVED_MODEL)
 _FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
 _DUMPED: Dict[str, str] = {
     kinds.STATISTICS_DUMP: _DUMP_TENSORS,
@@ -61,7 +60,7 @@ def model_error(path: str) -> Optional[InputError]:
     if found is None or found.name in (kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON):
         return None
     hint = "give %s" % _WANTED_MODEL
-    if found.name in _ORIGINALS:
+    if found.name in kinds.ORIGINALS:
         hint = "give %s: what the compiler made of it; goldwatch graph and golden take the original model" % _WANTED_MODEL
     elif found.name in _FORMS_OF_GE:
         hint = _ge_proto(path)

@@ -218,6 +218,8 @@ def _json(descriptor: int, text: str, size: int, path: str) -> str:
         tree = {key: None for key in re.findall(r'"([^"\\\n]{1,80})"\s*:', text[:4096])}
         if "graph" in tree and "op" in tree:
             return kinds.OM_JSON
+        if "summary" in tree and "verdict" in tree:
+            return kinds.RESULT
     first = tree[0] if isinstance(tree, list) and tree else tree
     return _json_kind(first) if isinstance(first, dict) else kinds.JSON
 
@@ -226,6 +228,10 @@ def _json_kind(tree: Dict[str, Any]) -> str:
     keys = set(tree)
     if "graph" in keys:
         return kinds.ONNX_TEXT if isinstance(tree["graph"], dict) and "node" in tree["graph"] else kinds.OM_JSON
+    if {"backend", "tensors"} <= keys:
+        return kinds.MANIFEST
+    if {"summary", "rows"} <= keys:
+        return kinds.RESULT
     if keys & {"graph_fusion", "ub_fusion"}:
         return kinds.FUSION_LOG
     if keys & {"black-list", "white-list", "gray-list"}:

@@ -14,6 +14,10 @@ STATISTICS, MINDSPORE_STATISTICS, RESULT_TABLE = "statistics", "mindspore-statis
 MSPROBE, MSPROBE_CONFIG, MINDSPORE_CONFIG, ATB, NUMBERS = "msprobe", "msprobe-config", "mindspore-config", "atb", "numbers"
 TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = "torch", "npz", "pickle", "safetensors", "hdf5", "zip", "archive", "image"
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
+MANIFEST, RESULT = "manifest", "result"
+
+ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
+"""Models as they were before they were compiled, and their weights."""
 
 GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = "golden", "converted", "misnamed", "torchair-fx", "mindspore", "dumps"
 STATISTICS_DUMP, MODELS = "statistics-dump", "models"
@@ -66,6 +70,8 @@ WORDS: Dict[str, str] = {
     ORT: "a model in onnxruntime's own format (.ort)",
     JSON: "a json file without a graph",
     SQLITE: "an SQLite file",
+    MANIFEST: "a manifest of golden data (manifest.json)",
+    RESULT: "a result of goldwatch (result.json)",
     SCRIPT: "a Python script",
     GOLDEN: "golden files",
     CONVERTED: "arrays that were converted from dump files",

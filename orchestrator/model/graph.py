@@ -19,7 +19,7 @@ from .omjson import MAX_BYTES, decode_text, parse_json
 from .parameters import Parameters, parameters_of
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
-_OM_MAGICS = (b"IMOD", b"PK\x03\x04")
+_OM_MAGIC = b"IMOD"
 
 
 class ModelGraph:
@@ -223,7 +223,7 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
     with open_input(path) as stream:
         head = stream.read(4096)
         first = head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1] if head.startswith(b"\xef\xbb\xbf") else head.lstrip()[:1]
-        if head.startswith(_OM_MAGICS) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
+        if head.startswith(_OM_MAGIC) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
             raise _needs_atc(path)
         if not head:
             raise FormatError("the file is empty", path)
