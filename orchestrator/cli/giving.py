@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, List, Tuple
 
 from ..engine.unmatched import QUANTISED, SUPERFLUOUS, TWO_BUILDS
+from ..errors import EXIT_PASS
 from ..verdict.run_sentence import NO_MODEL
 
 if TYPE_CHECKING:
@@ -22,4 +23,6 @@ _GIVE: Tuple[Tuple[str, str], ...] = (
 
 def lacking_options(result: RunResult) -> List[str]:
     """Return a sentence for each option that a run's warnings ask for."""
+    if result.exit_code == EXIT_PASS:
+        return []
     return [give for about, give in _GIVE if any(text.startswith(about) for text in result.left_out)]

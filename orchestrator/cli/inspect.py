@@ -167,6 +167,7 @@ def _tree_lines(document: Document) -> Iterator[str]:
         ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
         ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
         ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
+        ("ops whose outputs hold NaN, Inf or values at the type's limit, by time", list(map(_not_finite_line, document.get("not_finite", ())))),
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
     )
@@ -178,6 +179,12 @@ def _tree_lines(document: Document) -> Iterator[str]:
                 yield "    … and %d more" % (len(entries) - _MOST)
     for content in document.get("contents", ()):
         yield from lines_of(content)
+
+
+def _not_finite_line(entry: Document) -> str:
+    counts = ", ".join("%s %d" % (name, entry[name]) for name in ("nan", "inf", "saturated") if entry[name])
+    where = "" if entry["step"] is None else " in step %s on device %s" % (entry["step"], entry["device"])
+    return "%s %s%s: %s%s" % (entry["op_type"], entry["op"], where, counts, "; its inputs hold none: it begins here" if entry["began"] else "")
 
 
 def _overflow_line(entry: Document) -> str:

@@ -223,3 +223,19 @@ def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
     path.write_text('layer { name: "a" type: "Input" top: "a" }\nlayer { name: "b"')
     code, found = document(path)
     assert code == 3 and found["kind"] == "original" and found["problem"]
+
+
+def test_where_nan_begins_is_told_without_golden_data(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    good, bad, full = np.ones(4, np.float16), np.array([1, np.nan, 1, 1], np.float16), np.full(4, 65504, np.float16)
+    ops = [("Relu.a", good, good), ("Exp.b", good, bad), ("Add.c", bad, bad), ("Mul.d", good, full), ("Cast.e", full, full.astype(np.int32))]
+    for number, (name, read, made) in enumerate(ops):
+        write_dump(str(folder / ("%s.%d.0.%d" % (name, 9 - number, 1767323045000000 + number))), [TensorData(read)], [TensorData(made)])
+    found = document(tmp_path / "dump", "--stats")[1]["not_finite"]
+    assert [(entry["op"], entry["nan"], entry["saturated"], entry["began"]) for entry in found] == [
+        ("b", 1, 0, True), ("c", 1, 0, False), ("d", 0, 4, True),
+    ]  # fmt: skip
+    text = inspect(tmp_path / "dump", "--stats")[1]
+    assert "Exp b in step 3 on device 0: nan 1; its inputs hold none: it begins here" in text and "Relu a in" not in text
+    assert "not_finite" not in document(tmp_path / "dump")[1]
