@@ -18,6 +18,7 @@ Document = Dict[str, Any]
 
 _MOST = 20
 _BAR = 30
+_NOT_FINITE = "ops whose outputs hold NaN, Inf or values at the type's limit, by time"
 
 
 @click.command()
@@ -96,8 +97,10 @@ _TOLD_FIRST = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", 
 
 
 def _facts(document: Document) -> str:
-    shown = ("version", "blobs", "inputs", "outputs", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused", "inserted", "types", "layouts",
-             "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names")  # fmt: skip
+    shown = (
+        *("version", "blobs", "inputs", "outputs", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused"),
+        *("inserted", "types", "layouts", "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names"),
+    )
     parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
     generation = str(document.get("header_version", ""))
     if generation.startswith("nano"):
@@ -167,7 +170,7 @@ def _tree_lines(document: Document) -> Iterator[str]:
         ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
         ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
         ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
-        ("ops whose outputs hold NaN, Inf or values at the type's limit, by time", list(map(_not_finite_line, document.get("not_finite", ())))),
+        (_NOT_FINITE, [_not_finite_line(entry) for entry in document.get("not_finite", ())]),
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
     )
@@ -184,7 +187,8 @@ def _tree_lines(document: Document) -> Iterator[str]:
 def _not_finite_line(entry: Document) -> str:
     counts = ", ".join("%s %d" % (name, entry[name]) for name in ("nan", "inf", "saturated") if entry[name])
     where = "" if entry["step"] is None else " in step %s on device %s" % (entry["step"], entry["device"])
-    return "%s %s%s: %s%s" % (entry["op_type"], entry["op"], where, counts, "; its inputs hold none: it begins here" if entry["began"] else "")
+    began = "; its inputs hold none: it begins here" if entry["began"] else ""
+    return "%s %s%s: %s%s" % (entry["op_type"], entry["op"], where, counts, began)
 
 
 def _overflow_line(entry: Document) -> str:

@@ -54,7 +54,8 @@ def _quantisation(run: Run) -> List[str]:
     ours = set(run.goldens.every.op_names())
     own = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
     found = [name for op in own for name in op.file_originals or () if sanitise_golden(name) in ours]
-    return ["%s: GOLDEN holds the quantised net's own data (%s)" % (SUPERFLUOUS, listed(list(dict.fromkeys(found)), _SHOWN))] if found else []
+    text = "%s: GOLDEN holds the quantised net's own data (%s)"
+    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(found)), _SHOWN))] if found else []
 
 
 def _two_builds(run: Run) -> List[str]:

@@ -13,12 +13,12 @@ from ..filesystem.inputs import read_input
 from ..kinds import kind as kinds
 from ..kinds.advice import is_raw
 from ..kinds.files import kind_of_file
+from ..naming import parse_dump_name
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
 from ..netfiles.prototxt import read_document
-from ..naming import parse_dump_name
 
 Document = Dict[str, Any]
 
@@ -26,8 +26,8 @@ STATISTICS_BYTES = 64 * 1024 * 1024
 _MODEL_ENDINGS = (".txt", ".pbtxt", ".json")
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
-    kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM, kinds.OM_JSON, kinds.GE_TEXT, kinds.SQLITE,
-    kinds.MANIFEST,
+    kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM, kinds.OM_JSON, kinds.GE_TEXT,
+    kinds.SQLITE, kinds.MANIFEST,
 )  # fmt: skip
 
 

@@ -163,7 +163,9 @@ class _Tree:
                 counts = {kind: _unusual(tensors, kind) for kind in ("input", "output")}
                 if counts["output"]:
                     began = not counts["input"] and any(tensor["kind"] == "input" for tensor in tensors)
-                    found.append({**place.document(), "op": entry.name.op_name, "op_type": entry.name.op_type, **counts["output"], "began": began})
+                    found.append(
+                        {**place.document(), "op": entry.name.op_name, "op_type": entry.name.op_type, **counts["output"], "began": began}
+                    )
         return found
 
     def _place(self, place: Place) -> Dict[str, Any]:

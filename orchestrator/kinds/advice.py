@@ -28,13 +28,14 @@ _FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
 _DUMPED: Dict[str, str] = {
     kinds.STATISTICS_DUMP: _DUMP_TENSORS,
     kinds.CONVERTED: "name the dump files themselves: they are read as the device wrote them",
-    kinds.MSPROBE: _OWN_COMPARISON + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, DumpConfig) are",
+    kinds.MSPROBE: _OWN_COMPARISON
+    + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, DumpConfig) are",
     kinds.FX: "they are golden values for the dumps of GE: TARGET is the folder that holds GE's dump files",
     kinds.ATB: _OWN_COMPARISON + "msit llm compare is for two such dumps",
     kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them (file_format bin) can be compared",
     kinds.MINDSPORE_STATISTICS: "with saved_data tensor and file_format bin MindSpore dumps tensors that can be compared",
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
-    kinds.RAW: "what has no header tells neither type nor shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
+    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
 }
 _GOLDEN: Dict[str, str] = {
     **_DUMPED,
@@ -113,7 +114,7 @@ def foreign_golden(golden: str) -> Optional[Advice]:
 def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str) -> Advice:
     for kind in found:
         if kind.name in hints or kind.name in (kinds.GOLDEN, kinds.MISNAMED):
-            words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.count, "file"), kind.example)
+            words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.files, "file"), kind.example)
             return Advice(words, hints.get(kind.name, otherwise))
     return Advice("", otherwise)
 

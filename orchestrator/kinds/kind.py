@@ -93,13 +93,13 @@ class Kind(NamedTuple):
         One of this module's constants.
     example
         Of a folder one of the files that tell it, relative to it; empty for a file.
-    count
+    files
         Of a folder how many such files were seen; 0 for a file.
     """
 
     name: str
     example: str = ""
-    count: int = 0
+    files: int = 0
 
     @property
     def words(self) -> str:

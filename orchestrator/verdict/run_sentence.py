@@ -6,7 +6,6 @@ from typing import Sequence
 
 from .summary import INCOMPLETE, Summary
 
-
 NO_MODEL = "no model is given"
 """How the sentence begins that says why names alone prove nothing."""
 

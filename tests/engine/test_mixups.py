@@ -107,7 +107,25 @@ class TestTwoBuilds:
         for side, layout in (("dump", "NC1HWC0"), ("golden", "NCHW")):
             self.write(tmp_path, side, "same", array, layout, None)
         done = go("compare")
-        assert done.returncode == 3 and "layouts differ" in done.stdout and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
+        assert (
+            done.returncode == 3
+            and "layouts differ" in done.stdout
+            and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
+        )
+
+    def test_what_the_compiler_put_into_one_of_them_is_absent_as_expected(self, tmp_path, values, go):
+        array = values["data"].astype(np.float16)
+        for side in ("dump", "golden"):
+            self.write(tmp_path, side, "same", array, "NCHW", array.shape)
+        for side, number in (("dump", 0), ("golden", 7)):
+            data = [TensorData(array, format="NCHW")]
+            write_dump(str(tmp_path / side / STEP / ("Cast.trans_Cast_%d.9.0.1767323045000000" % number)), data, data)
+        done = go("compare", "--format", "json")
+        summary = json.loads(done.stdout)["summary"]
+        assert (done.returncode, summary["passed"], summary["not_compared"]) == (0, 1, 0), done.stdout
+        # An op of the network is missed all the same.
+        self.write(tmp_path, "golden", "alone", array, "NCHW", array.shape)
+        assert go("compare", out="again").returncode == 3
 
     def test_a_fused_and_an_unfused_build(self, tmp_path, values, go):
         ours, theirs = fused(values), unfused(values)
@@ -157,7 +175,9 @@ class TestModelsOfAFolder:
 
 
 class TestTimeFolders:
-    @pytest.mark.parametrize("name, padded", [("2024125031118", "20240125031118"), ("2024112031118", "20240112031118"), ("2024108031118", "20240108031118")])
+    @pytest.mark.parametrize(
+        "name, padded", [("2024125031118", "20240125031118"), ("2024112031118", "20240112031118"), ("2024108031118", "20240108031118")]
+    )
     def test_thirteen_digits_are_a_time(self, name, padded):
         assert is_time(name) and time_order(name) == padded
         assert place_of(os.path.join("/d", name, "0", "net", "1", "3"), set())[:5] == (name, "0", "net", "1", "3")

@@ -129,7 +129,9 @@ def test_what_is_given_as_a_model_and_is_none_is_named(tmp_path, name):
         assert model_error(str(path)) is None
 
 
-@pytest.mark.parametrize("form, name", [("ge_onnx_00000012_graph_1_Build.pbtxt", kinds.GE_ONNX), ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE)])
+@pytest.mark.parametrize(
+    "form, name", [("ge_onnx_00000012_graph_1_Build.pbtxt", kinds.GE_ONNX), ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE)]
+)
 def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path, form, name):
     path = tmp_path / form
     path.write_bytes(FILES[name])
@@ -137,7 +139,10 @@ def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path
     beside = tmp_path / "ge_proto_00000012_graph_1_Build.txt"
     beside.write_bytes(FILES[kinds.GE_TEXT])
     assert model_error(str(path)).hint == "give %s, the same graph" % beside
-    for command in (["compare", str(tmp_path), str(tmp_path), "-f", str(path), "-o", str(tmp_path / "out")], ["graph", str(path), "-o", str(tmp_path / "g")]):
+    for command in (
+        ["compare", str(tmp_path), str(tmp_path), "-f", str(path), "-o", str(tmp_path / "out")],
+        ["graph", str(path), "-o", str(tmp_path / "g")],
+    ):
         done = run_here(["goldwatch", *command])
         assert done.returncode == 4 and kinds.WORDS[name] in done.stderr and str(beside) in done.stderr
 
@@ -164,7 +169,11 @@ def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
     path = tmp_path / file
     path.write_bytes(FILES[name])
     out = str(tmp_path / "out")
-    for words in (["convert", str(path), "-o", out], ["compare", str(path), str(path), "-o", out], ["compare-op", str(path), str(path), "-o", out]):
+    for words in (
+        ["convert", str(path), "-o", out],
+        ["compare", str(path), str(path), "-o", out],
+        ["compare-op", str(path), str(path), "-o", out],
+    ):
         done = run_here(["goldwatch", *words])
         assert done.returncode == 4 and "this is %s" % kinds.WORDS[name] in done.stderr and "header length" not in done.stderr
     done = run_here(["goldwatch", "inspect", str(path), "--format", "json"])

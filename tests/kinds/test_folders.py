@@ -89,4 +89,4 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
 
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
     assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
-    assert kinds_in_folder(dump)[0].count == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
+    assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
