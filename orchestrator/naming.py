@@ -29,6 +29,7 @@ _GOLDEN_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = re.compile(r"[0-9]{1,255}\Z")
 _WORD = re.compile(r"[^./\\\x00]+\Z")
 _GOLDEN = re.compile(r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.(?P<suffix>npy|pb|quant)\Z")
+_PART_LACKING = re.compile(r"(?!.*\.(?:input|output|INPUT|OUTPUT)\.).*[^.0-9][.:][0-9]{1,255}\.npy\Z", re.DOTALL)
 _HASH_GOLDEN = re.compile(r"(?P<digits>[0-9]{1,20})\.(?:npy|pb|quant)\Z")
 _HASH_TARGET = re.compile(r"[0-9]{1,20}\Z")
 _OVERFLOW_TYPE = "opdebug"
@@ -186,6 +187,11 @@ def meant_golden_name(file_name: str) -> Optional[str]:
     op_name, *rest = file_name.rsplit(".", 3)
     meant = ".".join([sanitise_golden(op_name), *rest])
     return meant if parse_golden_name(file_name) is None and parse_golden_name(meant) is not None else None
+
+
+def lacks_a_part(file_name: str) -> bool:
+    """Tell whether this is the name of an npy file with an op's name and one number: an output index without a time, or a time alone."""
+    return bool(_PART_LACKING.match(file_name)) and parse_golden_name(file_name) is None and not is_hash_name(file_name)
 
 
 def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy") -> str:

@@ -75,7 +75,7 @@ CREATE TABLE row (
     reason        TEXT NOT NULL,
     decided_by    TEXT NOT NULL,         -- the limits that decided, joined by '; '
     warning       TEXT NOT NULL,         -- '' or nothing_finite
-    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, changed, shape, dtype, nondeterministic, given, crashed or ''
+    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, changed, shape, dtype, nondeterministic, given, crashed, by_name or ''
     target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
     golden_file   TEXT,
     graph_index NOT NULL,

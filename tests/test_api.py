@@ -101,7 +101,8 @@ def test_a_result_is_usable_afterwards(folder):
 
 
 def test_markup_in_names_is_escaped(folder, tmp_path):
-    result = goldwatch.compare(str(folder / "broken"), str(folder / "net" / "golden"), out=str(tmp_path / "out"), jobs=1)
+    paths, model = [str(folder / "broken"), str(folder / "net" / "golden")], str(folder / "net" / "model.json")
+    result = goldwatch.compare(*paths, model=model, out=str(tmp_path / "out"), jobs=1)
     page = result._repr_html_()
     assert "<script" not in page and page.count("<table>") == 1
 

@@ -12,12 +12,18 @@ import numpy as np
 
 from ...errors import InputError, UsageError, require_folder
 from ...filesystem.inputs import open_input
+from ...kinds.folders import kind_of_name
+from ...kinds.kind import GOLDEN, MISNAMED, WORDS
 from ...naming import MAPPING_FILE, TIMESTAMP_DIGITS, fits, is_hash_name, parse_golden_name, read_mapping, sanitise_golden
 from .rules import feed_of
 
 RENAME, KEEP, REPORT = "rename", "keep", "report"
 
 _PLAIN = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.npy\Z", re.DOTALL)
+# Names that lack a part: tensors as TensorFlow calls them (op:0), without a time, without an index. A time has 10 digits or more.
+_COLON = re.compile(r"(?P<op>.+):(?P<index>[0-9]{1,4})(?:\.(?P<timestamp>[0-9]{10,255}))?\.npy\Z", re.DOTALL)
+_TIMELESS = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,4})\.npy\Z", re.DOTALL)
+_INDEXLESS = re.compile(r"(?P<op>.+)\.(?P<timestamp>[0-9]{10,255})\.npy\Z", re.DOTALL)
 # Some drivers of tfdbg add the number of the dump; 16 digits before it are a timestamp, not a number in an op's name.
 _COUNTED = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{16})\.(?P<count>[0-9]{1,9})\.npy\Z", re.DOTALL)
 
@@ -49,8 +55,8 @@ def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Ren
     ----------
     rules
         ``(regular expression, replacement)`` for the part before ``.{index}.{timestamp}.npy``, applied in this order. Without any: feeds
-        (``_arg_NAME_SLOT_N``) get their op's name and slot, a dump count behind the timestamp is added to it, and every character outside
-        ``[A-Za-z0-9_-]`` becomes ``_``.
+        (``_arg_NAME_SLOT_N``) get their op's name and slot, a dump count behind the timestamp is added to it, ``op:0`` is output 0 of
+        ``op``, a missing index is 0, a missing time that of the file, and every character outside ``[A-Za-z0-9_-]`` becomes ``_``.
 
     Raises
     ------
@@ -97,19 +103,28 @@ def _plan_one(folder: str, name: str, rules: Sequence[Tuple[Any, str]], mapped: 
     problem, dtype = _content(os.path.join(folder, name))
     if problem is not None:
         return Renaming(name, REPORT, None, problem)
-    step = _by_rules(name, rules) if rules else _by_default(name)
+    step = _by_rules(name, rules) if rules else _by_default(name, os.path.join(folder, name))
     if dtype == "|V2":
         step = replace(step, reason="%s; holds raw |V2 (bfloat16), which readers of golden data refuse" % step.reason)
     return step
 
 
-def _by_default(name: str) -> Renaming:
+def _by_default(name: str, path: str) -> Renaming:
     notes: List[str] = []
+    kind = kind_of_name(name)
+    if kind is not None and kind not in (GOLDEN, MISNAMED):
+        return Renaming(name, REPORT, None, "no golden data: %s" % WORDS[kind])
     counted = _COUNTED.match(name)
-    match = counted or _PLAIN.match(name)
+    match = counted or _COLON.match(name) or _PLAIN.match(name) or _INDEXLESS.match(name) or _TIMELESS.match(name)
     if match is None:
         return Renaming(name, REPORT, None, "not {op}.{output_index}.{timestamp}.npy: what it holds cannot be told from its name")
-    op, index, timestamp = match.group("op"), int(match.group("index")), match.group("timestamp")
+    found = match.groupdict()
+    op, index, timestamp = found["op"], int(found.get("index") or 0), found.get("timestamp") or ""
+    if not timestamp:
+        timestamp = str(int(os.path.getmtime(path) * 1e6)).zfill(TIMESTAMP_DIGITS)
+        notes.append("no time in its name: that of the file is taken")
+    if "index" not in found:
+        notes.append("no output index in its name: 0 is taken")
     if counted is not None:
         timestamp = str(int(timestamp) + int(counted.group("count"))).zfill(TIMESTAMP_DIGITS)
         notes.append("dump count added to the timestamp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Optional, Sequence
 
 import click
@@ -28,6 +29,8 @@ from .option_values import parse_time
 @click.argument("golden")
 @click.argument("op", required=False)
 @click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.")
+@click.option("--quant-json", "quantisation", metavar="JSON", help="The quantisation json, as compare takes it.")
+@click.option("--unfused-om", "unfused", metavar="JSON", help="The model of a build without fusion, as compare takes it.")
 @click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input.")
 @click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output.")
 @click.option("--top", type=click.IntRange(1, MOST), default=DEFAULT_TOP, show_default=True, metavar="N", help="Length of the top-n lists.")
@@ -85,10 +88,17 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
     if is_file_pair(target, golden):
         if op is not None:
             raise UsageError("OP %s: two single files are one op's already" % op)
+        if given["quantisation"] or given["unfused"]:
+            raise UsageError("--quant-json and --unfused-om are for folders, not for two files")
         return pairs_in_files(target, golden, given["model"], wanted)
     if op is None:
         raise UsageError("OP is missing: of two folders one op is looked at", hint="goldwatch compare tells which")
-    return pairs_in_folders(target, golden, op, given["model"], wanted, parse_time(given["time"]))
+    second = given["quantisation"], given["unfused"]
+    if any(second) and (given["model"] is None or os.path.isdir(given["model"])):
+        raise UsageError("--quant-json and --unfused-om lead on the names of one model: they need -f with its file")
+    if all(second):
+        raise UsageError("--quant-json and --unfused-om exclude each other")
+    return pairs_in_folders(target, golden, op, given["model"], wanted, parse_time(given["time"]), *second)
 
 
 def _tell(found: OpDetail, own: Sequence[str]) -> None:

@@ -136,7 +136,8 @@ def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, An
     nargs=2,
     multiple=True,
     metavar="REGEX TEXT",
-    help="Replace REGEX by TEXT in the op part of each name, in this order. Without rules: dots, blanks and _arg_….",
+    help="Replace REGEX by TEXT in the op part of each name, in this order. Without rules: dots, blanks, _arg_…, op:0, "
+    "and a missing index or time.",
 )
 @format_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")

@@ -18,6 +18,7 @@ Document = Dict[str, Any]
 
 _MOST = 20
 _BAR = 30
+_NOT_FINITE = "ops whose outputs hold NaN, Inf or values at the type's limit, by time"
 
 
 @click.command()
@@ -27,7 +28,7 @@ _BAR = 30
 @format_option
 @verbosity_options
 def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool) -> int:
-    """Tell what is in files and folders: dumps, golden files, models, manifests, stores.
+    """Tell what is in files and folders: dumps, golden files, models, statistics, manifests, stores, or what else a file is.
 
     Exit code: 0 all is whole, 3 some file is damaged, 4 a PATH cannot be read.
 
@@ -62,7 +63,7 @@ def lines_of(document: Document) -> Iterator[str]:
     if document["kind"] == "tree":
         yield from _tree_lines(document)
         return
-    yield "%s: %s%s" % (document["path"], _KINDS[document["kind"]], _facts(document))
+    yield "%s: %s%s" % (document["path"], document.get("what") or _KINDS[document["kind"]], _facts(document))
     if document.get("problem"):
         yield "  PROBLEM: %s" % _without_path(document["problem"], document["path"])
     for entry in document.get("tensors", ()):
@@ -70,6 +71,8 @@ def lines_of(document: Document) -> Iterator[str]:
     for name in ("buffers", "spaces"):
         for region in document.get(name, ()):
             yield "  %s %d: %d bytes at %d" % (name[:-1], region["index"], region["bytes"], region["offset"])
+    for row in document.get("rows", ()):
+        yield "  " + _statistics_row(row)
     for record in document.get("records", ()):
         yield "  record: " + _words(record)
 
@@ -88,16 +91,29 @@ _KINDS = {
     "store": "store of a run",
     "mapping": "mapping of over-long names",
 }
+# Of statistics the columns that tell what is wrong or how large values are, in this order; which there are differs between versions.
+_TOLD_FIRST = ("Max Value", "Min Value", "Avg Value", "l2norm", "L2Norm Value", "Count", "Nan Count", "NaN Count", "Negative Inf Count",
+               "Positive Inf Count")  # fmt: skip
 
 
 def _facts(document: Document) -> str:
-    shown = ("version", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused", "inserted", "types", "layouts",
-             "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names")  # fmt: skip
+    shown = (
+        *("version", "blobs", "inputs", "outputs", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused"),
+        *("inserted", "types", "layouts", "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names"),
+    )
     parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
     generation = str(document.get("header_version", ""))
     if generation.startswith("nano"):
         parts.insert(0, "of a nano device (%s)" % generation)
     return ", " + ", ".join(parts) if parts else ""
+
+
+def _statistics_row(row: Document) -> str:
+    """Return one tensor's statistics in words: which one it is, then numbers, in the order of the file where they are not known."""
+    told = [name for name in _TOLD_FIRST if row.get(name)]
+    named = [name for name in ("Op Name", "Input/Output", "Index", "Data Type", "Format", "Shape") if row.get(name)]
+    others = [name for name in row if name not in (*told, *named, "Data Size", "Op Type", "Model Name") and row[name]]
+    return "%s: %s" % (" ".join(row[name] for name in named), ", ".join("%s %s" % (name, row[name]) for name in (*told, *others)))
 
 
 def _words(value: Any) -> str:
@@ -144,7 +160,8 @@ def _statistics_lines(stats: Document) -> Iterator[str]:
 
 def _tree_lines(document: Document) -> Iterator[str]:
     summary = "%s: %d files, %s" % (document["path"], document["files"], size_text(document["bytes"]))
-    yield summary + (", %d of them golden files" % document["golden"] if document["golden"] else "")
+    summary += ", %d of them golden files" % document["golden"] if document["golden"] else ""
+    yield summary + (", %d of them statistics (dump_data is stats)" % document["statistics_files"] if document["statistics_files"] else "")
     for place in document["places"]:
         words = ["%s %s" % (name, place[name]) for name in ("device", "model", "model_id", "step", "time") if place[name] is not None]
         yield "  %s: %d ops, %d files, %s" % (", ".join(words) or "no place", place["ops"], place["files"], size_text(place["bytes"]))
@@ -153,6 +170,7 @@ def _tree_lines(document: Document) -> Iterator[str]:
         ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
         ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
         ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
+        (_NOT_FINITE, [_not_finite_line(entry) for entry in document.get("not_finite", ())]),
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
     )
@@ -164,6 +182,13 @@ def _tree_lines(document: Document) -> Iterator[str]:
                 yield "    … and %d more" % (len(entries) - _MOST)
     for content in document.get("contents", ()):
         yield from lines_of(content)
+
+
+def _not_finite_line(entry: Document) -> str:
+    counts = ", ".join("%s %d" % (name, entry[name]) for name in ("nan", "inf", "saturated") if entry[name])
+    where = "" if entry["step"] is None else " in step %s on device %s" % (entry["step"], entry["device"])
+    began = "; its inputs hold none: it begins here" if entry["began"] else ""
+    return "%s %s%s: %s%s" % (entry["op_type"], entry["op"], where, counts, began)
 
 
 def _overflow_line(entry: Document) -> str:

@@ -14,6 +14,7 @@ from ..results.byplace import place_lines
 from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, sentence_lines, use_colour, wrapped
+from .giving import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
@@ -73,6 +74,9 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
     _put_verdict(result, width, use_colour(sys.stdout))
     for line in sentence_lines(result.sentence, width, ""):
         put(line)
+    for text in lacking_options(result):
+        for line in sentence_lines(text, width):
+            put(line)
     for line in shell_lines("next:", next_words(replayed or result), width or 10**9):
         put(line)
 

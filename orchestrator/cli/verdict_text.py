@@ -69,7 +69,7 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     if place.host is not None:
         # The dumps lie on that host.
         return []
-    if options.quantisation is not None or options.unfused is not None or (options.model is None and not unmodelled):
+    if options.model is None and (not unmodelled or options.quantisation is not None):
         return []
     target = _folder_of(options.target, place)
     # Where the dumps are no longer, or lie on another machine, the run's own word must do.
@@ -79,7 +79,8 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     golden = os.path.join(options.golden, place.step or "")
     operands = [target if known else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
     operands += [] if os.path.isfile(options.target) else [op]
-    model = ["-f", options.model] if options.model else []
+    named = (("-f", options.model), ("--quant-json", options.quantisation), ("--unfused-om", options.unfused))
+    model = [word for option, path in named if path for word in (option, path)]
     words = command_words(["goldwatch", "compare-op"], operands, [*model, "-o", folder or os.path.join(options.out, "detail")])
     return [shell_word(word) for word in words]
 

@@ -20,7 +20,8 @@ from .result_text import print_result
 from .sizes import parse_size
 
 watch_options = option_group(
-    click.option("--until-idle", type=float, metavar="SECONDS", help="End when nothing changed in TARGET and GOLDEN so long."),
+    click.option("--until-idle", type=float, metavar="SECONDS",
+                 help="End when nothing changed in TARGET and GOLDEN so long, from the first dump on."),
     click.option("--pid", type=int, metavar="PID", help="End when this process, which makes the dumps, has ended."),
     click.option("--expect-all", is_flag=True, help="End when every op of the json that can dump has come (needs -f)."),
     click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_ALL, show_default=True,

@@ -21,6 +21,7 @@ from .pair_task import PairTask
 
 Part = Tuple[int, int]
 
+_NAMED = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN")
 # Layouts that do not tell which dim is which.
 _UNTOLD = ("ND", "RESERVED")
 
@@ -34,9 +35,39 @@ def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
     golden, address = open_golden(task.golden)
     if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):
         return replace(golden.in_c_order(), shape=task.reshaped, format="ND"), address
-    if task.as_stored or task.golden.kind != "npu" or is_stored_alike(task.target, golden):
+    if task.golden.kind != "npu" or is_stored_alike(task.target, golden):
         return golden, address
+    if task.as_stored:
+        return _as_original(task.target, golden), address
     return plain_tensor(golden, task.origin_format, task.origin_shape), address
+
+
+def _original_shape(tensor: Tensor) -> Optional[Tuple[int, ...]]:
+    """Return a device tensor's shape before the device's layout, as its container states it; that of a plain layout is its own."""
+    if tensor.original_shape is not None:
+        return tensor.original_shape
+    return tensor.shape if tensor.format in (*_NAMED, *_UNTOLD) else None
+
+
+def _named_layout(*tensors: Tensor) -> Optional[str]:
+    return next((tensor.format for tensor in tensors if tensor.format in _NAMED), None)
+
+
+def _as_original(target: Tensor, golden: Tensor) -> Tensor:
+    """Return a tensor of another build, which is stored in another layout, in its original one, where both state the same; else itself."""
+    shape = _original_shape(target)
+    if shape is None or shape != _original_shape(golden):
+        return golden
+    try:
+        return plain_tensor(golden, _named_layout(target, golden), shape)
+    except NotComparable:
+        return golden
+
+
+def _of_two_builds(task: PairTask, golden: Tensor) -> bool:
+    """Tell whether two dumps are compared in the original layout, which both containers state: as :func:`_as_original` brought them."""
+    shape = _original_shape(task.target)
+    return task.as_stored and golden.format in (*_NAMED, *_UNTOLD) and shape is not None and shape == golden.shape
 
 
 def _fits_reshaped(task: PairTask, golden: Tensor) -> bool:
@@ -63,6 +94,15 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
         Types (of two device dumps), layouts or shapes do not agree.
     """
     target = task.target
+    if _of_two_builds(task, golden) and not is_stored_alike(target, golden):
+        notes = ["the builds store it in different layouts (%s here): compared in the original one" % target.format]
+        if target.dtype.name != golden.dtype.name:
+            notes.append("data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name))
+            if not target.dtype.kind == golden.dtype.kind == "f":
+                raise TypeNotComparable(notes[-1])
+        named = _named_layout(golden)
+        geometry = match_layouts(target, golden.shape, named, golden.shape, named)
+        return replace(geometry, notes=(*geometry.notes, *notes))
     if task.as_stored or (task.golden.kind == "npu" and is_stored_alike(target, golden)):
         text = "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
         if target.dtype.name == golden.dtype.name:

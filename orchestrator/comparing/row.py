@@ -18,6 +18,8 @@ GOLDEN_MISSING = "golden_missing"
 DUMP_MISSING = "dump_missing"
 CORRUPT = "corrupt"
 CHANGED = "changed"
+BY_NAME = "by_name"
+"""Row.cause: what it was compared with bears its name, but only the model could tell whether it is its counterpart."""
 MISSING_CAUSES = (GOLDEN_MISSING, DUMP_MISSING)
 
 METRICS = (

@@ -209,11 +209,14 @@ class _Job:
         if not wanted and (dump.inputs or dump.outputs):
             self.fail("it has %d inputs and %d outputs, not the one asked for" % (len(dump.inputs), len(dump.outputs)))
         golden = self.source.name.endswith(GOLDEN_SUFFIXES)
+        # Golden data of one output stay golden data: their name tells which output it is.
+        named_golden = self.options.form == NPY and len(wanted) == 1 and parse_golden_name(self.source.name) is not None
         for info in wanted:
             what = "%s.%d" % (info.kind, info.index)
             try:
-                stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
-                self._tensor(dump.tensor(info.kind, info.index), "%s.%s" % (stem, what), what)
+                bare = named_golden or golden and self.options.form in CONTAINERS
+                stem = os.path.splitext(self.source.name)[0] if bare else self.source.name
+                self._tensor(dump.tensor(info.kind, info.index), stem if named_golden else "%s.%s" % (stem, what), what, named_golden)
             except (GoldwatchError, MemoryError, ValueError) as error:
                 self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
         if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
@@ -237,7 +240,7 @@ class _Job:
                 write_whole(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
                 self._note(name, "%s.%d" % (kind, region.index), "text" if kind == "space" else "uint8", "uint8", None, None)
 
-    def _tensor(self, tensor: Tensor, stem: str, what: str) -> None:
+    def _tensor(self, tensor: Tensor, stem: str, what: str, golden: bool = False) -> None:
         options = self.options
         as_stored = options.layout is None and options.shape is None and options.dtype is None and not foreign_order(tensor.dtype)
         if as_stored and (options.form == BIN or options.form == NPY and writers.copies_as_npy(tensor)):
@@ -249,7 +252,7 @@ class _Job:
         if options.form in CONTAINERS:
             self._container(found, tensor, stem, what)
             return
-        if options.layout is not None and found.shape:
+        if options.layout is not None and found.shape and not golden:
             stem += "." + "x".join(map(str, found.shape))
         name = self._name("%s.%s" % (stem, options.form))
         write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[options.form]
@@ -266,6 +269,9 @@ class _Job:
         else:
             golden = parse_golden_name(stem + ".npy")
             kept = stem if golden is not None else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
+            if golden is None:
+                made_up = "the name %s has no output index and time of its own: 0 and the present time were taken" % stem
+                found = found._replace(notes=(*found.notes, made_up))
             name, layout, op_name = "%s.%s" % (kept, options.form), found.layout if options.layout else "RESERVED", ""
         name = self._name(name)
         writers.write_container(self._path(name), found, layout, original, op_name)

@@ -130,7 +130,7 @@ class Evidence:
     def _regions(self, shares: SharesByIndex) -> List[Finding]:
         found: List[Finding] = []
         for letter, held, energy, empty in self._axes(shares):
-            finding = region_of(held, letter, 1.0, empty, energy, shares.elements)
+            finding = region_of(held, letter, 1.0, empty, energy, shares.elements, runs=letter == SLOTS)
             if finding is not None:
                 found.append(finding)
         return fewest(found)

@@ -15,7 +15,8 @@ from ..dumps.slices import by_number
 from ..dumps.tree import Combo, DumpTree, op_key
 from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
-from ..engine.options import AUTO
+from ..engine.listed import no_dumps
+from ..engine.options import AUTO, read_graphs
 from ..errors import InputError, UsageError, require_folder
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
@@ -72,7 +73,14 @@ class OpPairs:
 
 
 def pairs_in_folders(
-    target: str, golden: str, op: str, model: Optional[str], wanted: Optional[Wanted] = None, time: Optional[str] = None
+    target: str,
+    golden: str,
+    op: str,
+    model: Optional[str],
+    wanted: Optional[Wanted] = None,
+    time: Optional[str] = None,
+    quantisation: Optional[str] = None,
+    unfused: Optional[str] = None,
 ) -> OpPairs:
     """Return the tensors of one op below TARGET with their counterparts below GOLDEN.
 
@@ -82,8 +90,8 @@ def pairs_in_folders(
         The op's name on the device, or one of its original names.
     model
         om json or GE graph, a folder of them, or None.
-    time
-        As :class:`goldwatch.engine.options.ComparisonOptions` has it.
+    time, quantisation, unfused
+        As :class:`goldwatch.engine.options.ComparisonOptions` has them.
 
     Raises
     ------
@@ -95,14 +103,16 @@ def pairs_in_folders(
     wanted = wanted or Wanted()
     require_folder(target, "TARGET")
     require_folder(golden, "GOLDEN")
-    graphs = load_models(model) if model is not None else ModelGraphs()
+    graphs = read_graphs(model, quantisation, unfused)
     tree = DumpTree(target, time=time)
     found = GoldenSet.open(golden)
+    if not tree.combos:
+        raise no_dumps(target, golden, tree)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
     goldens.take(found)
-    planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model))
+    planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model), by_model=unfused is not None)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):
@@ -157,8 +167,6 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
             "TARGET: %s: %d devices, models or steps have a dump of %s (%s)" % (tree.root, len(found), op, places),
             hint="name one of these folders as TARGET",
         )
-    if not tree.combos:
-        raise InputError("TARGET: %s: no dump file was found at or below it" % tree.root)
     raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs)))
 
 
@@ -182,7 +190,8 @@ def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
 
 def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
     dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
-    known = dumped | {name for graph in graphs.graphs for node in graph.ops for name in node.originals}
+    ours = [node for graph in graphs.graphs for node in graph.ops if sanitise_device(node.name) in dumped]
+    known = dumped | {name for node in ours for name in node.originals}
     near = nearest_names(op, sorted(known), 3, 0.5)
     text = "; the nearest names are %s" % ", ".join(near) if near else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
     return text + ("" if graphs else " (original names are known with the model's json)")

@@ -10,13 +10,13 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from ..comparing.aligned import converted, geometry_of
+from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row
 from ..comparing.slices import MASK
-from ..dumps.golden import GoldenEntry, open_golden
+from ..dumps.golden import GoldenEntry
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..filesystem.outputs import write_whole
@@ -134,7 +134,7 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
     row = compare_pair(task, settings.compare)
     if row.verdict not in (PASS, FAIL):
         return not_compared(row)
-    golden, _ = open_golden(task.golden)
+    golden, _ = open_counterpart(task)
     task = converted(task, golden, settings.compare.conversions)
     geometry = geometry_of(task, golden)
     letters = axis_letters(task, golden, geometry)

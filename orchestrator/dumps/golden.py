@@ -300,6 +300,14 @@ class GoldenSet:
                 seen.add(key)
                 yield key
 
+    def stamps(self) -> Dict[str, int]:
+        """Return the timestamp of each op's first golden file, npy, pb or quant, by its sanitised name."""
+        found: Dict[str, int] = {}
+        for (key, _), entries in self._files.items():
+            stamp = min(entry.timestamp_us for entry in entries)
+            found[key] = min(stamp, found.get(key, stamp))
+        return found
+
     def nearest(self, op_name: str, n: int = 3) -> List[str]:
         """Return up to ``n`` sanitised op names that resemble ``op_name``, best first."""
         return nearest_names(sanitise_golden(op_name), self.op_names(), n, 0.5)

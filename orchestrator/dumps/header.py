@@ -16,6 +16,7 @@ from typing import Any, List, Optional, Tuple
 from ..elements import BY_CODE
 from ..errors import FormatError, TruncatedFile
 from ..filesystem.inputs import open_regular, read_at
+from ..kinds.advice import not_a_dump
 from ..proto import load_messages
 from ..protowire import CutShort
 from .nano import MAGIC, read_nano_header
@@ -78,6 +79,10 @@ def load_header(path: str) -> Header:
             older = _load_version_1(descriptor, size, path)
             if older is not None and (found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)):
                 return older
+        if found.state == HEADERLESS:
+            advice = not_a_dump(path)
+            if advice is not None:
+                found.error = FormatError("not a dump file: %s" % advice.words, path, hint=advice.hint)
         return found
     finally:
         os.close(descriptor)

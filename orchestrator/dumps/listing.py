@@ -14,6 +14,7 @@ from ..naming import (
     DumpName,
     GoldenName,
     is_hash_name,
+    lacks_a_part,
     meant_golden_name,
     parse_dump_name,
     parse_golden_name,
@@ -130,7 +131,12 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
 
 
 def misnamed_notes(files: Sequence[str]) -> List[str]:
-    """Return a sentence about those of some files that would be golden files but for letters in their names."""
+    """Return sentences about those of some files that would be golden files but for letters in their names, or for a part they lack."""
+    lacking = [file for file in files if lacks_a_part(os.path.basename(file))]
+    if lacking:
+        count = "1 npy file lacks" if len(lacking) == 1 else "%d npy files lack" % len(lacking)
+        text = "%s an output index or a time in the name (%s): goldwatch golden tf rename adds it"
+        return [text % (count, lacking[0]), *misnamed_notes([file for file in files if file not in set(lacking)])]
     names = ((file, meant_golden_name(os.path.basename(file))) for file in files)
     found = [(file, meant) for file, meant in names if meant is not None]
     if not found:

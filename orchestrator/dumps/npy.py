@@ -12,6 +12,7 @@ from typing import Any, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
 from ..filesystem.inputs import open_regular, read_at
+from ..kinds.advice import not_a_dump
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .npyheader import element_dtype, parse_header
@@ -100,7 +101,9 @@ def load_npy_header(path: str) -> NpyHeader:
 def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> None:
     start = header.start = read_at(descriptor, 0, min(size, START_BYTES), path)
     if start[:6] != _MAGIC[: len(start)]:
-        raise FormatError("not an npy file: it begins with %r" % start[:6], path, hint="golden files are written with numpy.save")
+        advice = not_a_dump(path)
+        words = "it begins with %r" % start[:6] if advice is None else advice.words
+        raise FormatError("not an npy file: %s" % words, path, hint=advice.hint if advice else "golden files are written with numpy.save")
     if len(start) < 12:
         what = "the file is empty" if not start else "the npy file ends inside its header"
         raise TruncatedFile("%s: expected at least 12 bytes, got %d" % (what, len(start)), path, 12, len(start))

@@ -6,7 +6,7 @@ The full form of a tree is ``{time}/{device_id}/{model_name}/{model_id}/{data_in
 A place is read from the names of the file's folder and of that folder's parents on the absolute path, also those above the folder that
 the user named, as far as they have the form:
 
-- parent a time (14 digits, a possible date) and folder a number: time and device (single op);
+- parent a time (14 digits, a possible date; 13 where month or day has no leading 0) and folder a number: time and device (single op);
 - folder a number (step) and parent a number (model_id): the next parent is the model, the next, if a number, the device, and the next,
   if a time, the time;
 - parent a number and the folder named like the one op whose dumps it holds: device (single op, older form); all such folders of one device
@@ -21,7 +21,11 @@ import re
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
-_TIME = re.compile(r"[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z")
+_CLOCK = r"(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z"
+_TIME = re.compile(r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])" + _CLOCK)
+# Of month and day one has no leading 0.
+_SHORT_MONTH = re.compile(r"([12][0-9]{3})([1-9](?:0[1-9]|[12][0-9]|3[01])%s)" % _CLOCK)
+_SHORT_DAY = re.compile(r"([12][0-9]{3}(?:0[1-9]|1[0-2]))([1-9]%s)" % _CLOCK)
 
 
 class Place(NamedTuple):
@@ -97,8 +101,13 @@ def is_number(name: Optional[str]) -> bool:
 
 
 def is_time(name: str) -> bool:
-    """Tell whether a folder's name is a time: 14 digits, a possible date."""
-    return _TIME.match(name) is not None
+    """Tell whether a folder's name is a time: 14 digits, a possible date, or 13 where month or day has no leading 0."""
+    return _TIME.match(name) is not None or _SHORT_MONTH.match(name) is not None or _SHORT_DAY.match(name) is not None
+
+
+def time_order(name: str) -> str:
+    """Return a time folder's name with 14 digits, to be put in order; of 13 digits that may be two dates the one of the shorter month."""
+    return _SHORT_DAY.sub(r"\g<1>0\2", _SHORT_MONTH.sub(r"\g<1>0\2", name))
 
 
 def place_of(folder: str, op_names: Set[str]) -> Place:

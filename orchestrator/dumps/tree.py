@@ -10,7 +10,7 @@ from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
 from ..wording import plural
 from .listing import DumpEntry, FolderListing, walk
-from .place import Place, name_order, place_of
+from .place import Place, name_order, place_of, time_order
 
 ALL_TIMES = "all"
 
@@ -195,7 +195,8 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
     newest: Dict[Any, str] = {}
     for place in (combo.place for combo in combos):
         if place.time is not None:
-            newest[place.device, run_name(place.model)] = max(place.time, newest.get((place.device, run_name(place.model)), ""))
+            known = newest.get((place.device, run_name(place.model)), "")
+            newest[place.device, run_name(place.model)] = max(place.time, known, key=time_order)
     for combo in combos:
         place = combo.place
         wanted = newest.get((place.device, run_name(place.model))) if time is None else time

@@ -160,8 +160,8 @@ def _sweep(place: Place, lived: Sequence[_Lived]) -> List[Overlap]:
     found = []
     needed: List[_Lived] = []
     for later in sorted(lived, key=lambda one: one.born):
-        # What the op itself takes may be overwritten by it: ops work in place.
-        needed = [one for one in needed if one.dies > later.born]
+        # What the op itself takes may be overwritten by it from its first byte on: ops work in place. Elsewhere it overtakes itself.
+        needed = [one for one in needed if one.dies > later.born or (one.dies == later.born and one.start != later.start)]
         for one in needed:
             low, high = max(one.start, later.start), min(one.stop, later.stop)
             if low < high and one.tensor != later.tensor:

@@ -11,6 +11,7 @@ from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..results.rowsql import row_key
 from ..wording import listed, plural
+from .by_names import judge_by_names
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
@@ -161,7 +162,10 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
 
 
 def judge_by_others(engine: Engine) -> None:
-    """Judge rows by others, whatever order they came in; those of ops whose inputs were not dumped by what the producers wrote."""
+    """Judge rows by others, whatever order they came in; those of ops whose inputs were not dumped by what the producers wrote.
+
+    Without a model what fails by its name alone is taken back where names do not fit one to one.
+    """
     with engine.store.transaction():
         engine.rejudging.judge_stored()
         if engine.rejudging.doubtful:
@@ -170,6 +174,7 @@ def judge_by_others(engine: Engine) -> None:
 
             while judge_by_producers(engine):
                 engine.rejudging.judge_stored()
+        engine.misfit = judge_by_names(engine)
 
 
 def finish_rows(

@@ -64,6 +64,8 @@ class Engine:
         What finishing needs of the stored rows.
     overflow_seen
         Overflow records beside the dumps name ops that have rows.
+    misfit
+        Why what fails by its name alone does not count, where no model is given.
     retry
         Set by the source: takes a file whose pair was compared while the file (or its golden file: the second argument) changed.
     release
@@ -91,6 +93,7 @@ class Engine:
         self.progress = Progress()
         self.closing = False
         self.overflow_seen = False
+        self.misfit = ""
         self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
         self.release: Callable[[TargetFile], None] = lambda file: None
         self.changed_places: Set[Place] = set()

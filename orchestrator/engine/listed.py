@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, List, Optional
 from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree
 from ..errors import InputError
+from ..kinds.advice import without_dumps, without_golden
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
 from .closing import finish_rows, judge_by_others
@@ -74,10 +75,10 @@ class _Listing(Source):
         _require_dumps(self.options, self.tree)
         graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
-            raise InputError(
-                "; ".join(["GOLDEN: %s: no golden data was found at or below it" % self.options.golden, *self.golden.notes[:_NOTES_TOLD]]),
-                hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
-            )
+            advice = without_golden(self.options.golden)
+            said = [advice.words] if advice.words else self.golden.notes[:_NOTES_TOLD]
+            none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
+            raise InputError("; ".join([none, *said]), hint=advice.hint)
         if self.options.unfused is not None and self.golden.kind != "npu":
             raise InputError(
                 "GOLDEN: %s: expected the device dumps of the build without fusion, got golden files" % self.options.golden,
@@ -123,10 +124,15 @@ def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
     if tree.left:
         times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:8])
         raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
-    looked = "; ".join(tree.notes[:3])
-    raise InputError(
-        "TARGET: %s: no dump file was found at or below it%s" % (options.target, " (%s)" % looked if looked else ""),
-        hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}",
+    raise no_dumps(options.target, options.golden, tree)
+
+
+def no_dumps(target: str, golden: str, tree: DumpTree) -> InputError:
+    """Return the error for a TARGET without a dump file: what it holds instead."""
+    advice = without_dumps(target, golden)
+    looked = advice.words or "; ".join(tree.notes[:_NOTES_TOLD])
+    return InputError(
+        "TARGET: %s: no dump file was found at or below it%s" % (target, ": %s" % looked if looked else ""), hint=advice.hint
     )
 
 

@@ -127,14 +127,7 @@ class ComparisonOptions:
 
     def graphs(self) -> ModelGraphs:
         """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
-        if self.model is None:
-            # The files of the quantised net itself: its json is their model.
-            return ModelGraphs() if self.quantisation is None else ModelGraphs.of_all(load_model(self.quantisation))
-        if self.quantisation is not None:
-            return ModelGraphs.of_all(through_quantisation(load_model(self.model), load_model(self.quantisation)))
-        if self.unfused is not None:
-            return ModelGraphs.of_all(onto_unfused(load_model(self.model), load_model(self.unfused)))
-        return load_models(self.model)
+        return read_graphs(self.model, self.quantisation, self.unfused)
 
     def require_dumps(self, to_come: bool = False) -> None:
         """Raise unless a device's dumps can be compared: TARGET and GOLDEN are folders, a quantised model is named.
@@ -260,3 +253,15 @@ class ComparisonOptions:
 def _check_last(number: int, last: int) -> None:
     if number > last:
         raise UsageError("OpSequence %d is beyond the json's last, %d" % (number, last))
+
+
+def read_graphs(model: Optional[str], quantisation: Optional[str] = None, unfused: Optional[str] = None) -> ModelGraphs:
+    """Read the models as :meth:`ComparisonOptions.graphs` does."""
+    if model is None:
+        # The files of the quantised net itself: its json is their model.
+        return ModelGraphs() if quantisation is None else ModelGraphs.of_all(load_model(quantisation))
+    if quantisation is not None:
+        return ModelGraphs.of_all(through_quantisation(load_model(model), load_model(quantisation)))
+    if unfused is not None:
+        return ModelGraphs.of_all(onto_unfused(load_model(model), load_model(unfused)))
+    return load_models(model)

@@ -11,7 +11,7 @@ from ..comparing.decisions import may_redo
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..comparing.row import Row
-from ..dumps.place import Place
+from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
 from ..judging.computed import Judged
 from ..model.row_plan import INPUT
@@ -119,7 +119,7 @@ class RunReader(TensorReader):
             dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
         except OSError:
             return ""
-        if dumped > made - _YOUNGER_S or (place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
+        if dumped > made - _YOUNGER_S or time_order(place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
             return ""
         when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
         return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Dict, List
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
+from ..kinds.advice import foreign_golden
 from ..model.graph import ModelGraph
-from ..naming import nearest_names
-from ..wording import listed
+from ..model.nodes import QUANT_TYPE
+from ..naming import nearest_names, sanitise_golden
+from ..wording import listed, plural
 
 if TYPE_CHECKING:
     from .comparison import Run
+
+QUANTISED = "the model is quantised"
+SUPERFLUOUS = "the quantisation json is superfluous"
+TWO_BUILDS = "TARGET and GOLDEN are dumps of two builds"
+"""How sentences begin that say what was not given, or too much."""
 
 _SHOWN = 3
 _STEPS_SHOWN = 8
@@ -23,10 +30,47 @@ def unmatched(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
     counts = run.store.counted.all()
     misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
-    said = [*_of_another_model(run), *_steps(run), *misnamed]
-    if counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs:
-        return said
-    return said + _without_golden(run)
+    by_name = [run.engine.misfit] if run.engine.misfit else []
+    said = [*_of_another_model(run), *_steps(run), *misnamed, *_quantisation(run), *_two_builds(run)]
+    if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+        advice = foreign_golden(run.goldens.folder)
+        if advice is not None:
+            return [*said, "GOLDEN: %s: %s; %s" % (run.goldens.folder, advice.words, advice.hint)]
+        said += _without_golden(run)
+    return said + by_name
+
+
+def _quantisation(run: Run) -> List[str]:
+    """Say it where the quantisation json is missing, or leads names on that are GOLDEN's already."""
+    if not run.graphs or run.goldens.kind == "npu" or run.options.unfused is not None:
+        return []
+    missing = [row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
+    quants = [op.name for graph in run.graphs.graphs for op in graph.ops if op.type == QUANT_TYPE]
+    if run.options.quantisation is None:
+        if not missing or not quants:
+            return []
+        text = "%s (AscendQuant %s), and GOLDEN has no data under the quantised net's names (%s): is it of the net before quantisation?"
+        return [text % (QUANTISED, listed(quants, _SHOWN), listed([row.golden for row in missing], _SHOWN))]
+    ours = set(run.goldens.every.op_names())
+    own = [op for row in missing for graph in run.graphs.graphs for op in graph.ops_named(row.op)]
+    found = [name for op in own for name in op.file_originals or () if sanitise_golden(name) in ours]
+    text = "%s: GOLDEN holds the quantised net's own data (%s)"
+    return [text % (SUPERFLUOUS, listed(list(dict.fromkeys(found)), _SHOWN))] if found else []
+
+
+def _two_builds(run: Run) -> List[str]:
+    """Say it of two dumps that most tensors differ in layout or lack a counterpart: one build fused what the other did not."""
+    if run.goldens.kind != "npu" or run.options.unfused is not None:
+        return []
+    compared, apart, alone = 0, 0, 0
+    for row in run.store.rows():
+        compared += row.verdict in (PASS, FAIL)
+        apart += row.cause == "shape"
+        alone += row.cause == GOLDEN_MISSING
+    if apart + alone <= compared:
+        return []
+    text = "%s: of %s %d differ in layout or shape, %d have no counterpart of that name; the models of both tell which belong together"
+    return [text % (TWO_BUILDS, plural(compared + apart + alone, "tensor"), apart, alone)]
 
 
 def _of_another_model(run: Run) -> List[str]:
@@ -48,6 +92,8 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
         return []
     none = "none of TARGET's ops is" if len(unknown) == len(names) else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
     said = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    if not any(op.inputs for op in graph.ops):
+        said += " It has no connections, as a quantisation json, which goes with the model's and not in its place."
     near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
     return [said + (" (%s; the model has %s)" % (unknown[0], ", ".join(near)) if near else " (%s is not)" % unknown[0])]
 

@@ -1,4 +1,4 @@
-"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping."""
+"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping, or what another tool wrote."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..results.opening import STORE_FILE
 from ..results.store import RunStore
 from ..tensors.tensor import Tensor
+from .foreign import foreign_document
 from .statistics import statistics
 
 Document = Dict[str, Any]
@@ -44,11 +45,11 @@ def inspect_file(path: str, stats: bool = False) -> Document:
         The file does not exist, is not a regular file or cannot be read.
     """
     head = _head(path)
-    for reader in (_npy, _store, _named, _model):
+    for reader in (_npy, _store, _named):
         found = reader(path, head, stats)
         if found is not None:
             return found
-    return _dump(path, stats)
+    return foreign_document(path) or _model(path, head, stats) or _dump(path, stats)
 
 
 def _head(path: str) -> bytes:

@@ -62,6 +62,7 @@ class _Tree:
         self.repeats: Counter[Any] = Counter()
         self.tasks: Dict[Any, List[Tuple[Place, str]]] = {}
         self.paths: List[str] = []
+        self.dumps: Dict[Place, List[DumpEntry]] = {}
 
     def take(self, listing: FolderListing) -> None:
         """Add one folder."""
@@ -82,6 +83,7 @@ class _Tree:
         return self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern)
 
     def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
+        self.dumps.setdefault(place, []).extend(dumps)
         known = self.places.setdefault(place, {**place.document(), "ops": set(), "files": 0, "bytes": 0})
         for entry in dumps:
             known["ops"].add((entry.name.op_type, entry.name.op_name))
@@ -97,7 +99,11 @@ class _Tree:
             self.hashed.append({"file": rel, "op": op_name})
 
     def _take_others(self, listing: FolderListing) -> None:
-        self.statistics += len(listing.stats)
+        for entry in listing.stats:
+            self.statistics += 1
+            self.files += 1
+            self.bytes += os.path.getsize(entry.path) if os.path.isfile(entry.path) else 0
+            self.paths.append(entry.path)
         self.hashed += [{"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved]
         self.foreign += [os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES]
         if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:
@@ -142,7 +148,25 @@ class _Tree:
         }
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
+            document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
         return document
+
+    def _not_finite(self, contents: Dict[str, Document]) -> List[Dict[str, Any]]:
+        """Return the ops whose outputs hold NaN, Inf or values at their float type's limit, by place and time.
+
+        ``began``: none of the op's inputs in the dump holds any, so that it did not come in.
+        """
+        found: List[Dict[str, Any]] = []
+        for place, entries in sorted(self.dumps.items(), key=lambda item: item[0].order()):
+            for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
+                tensors = contents.get(entry.path, {}).get("tensors", ())
+                counts = {kind: _unusual(tensors, kind) for kind in ("input", "output")}
+                if counts["output"]:
+                    began = not counts["input"] and any(tensor["kind"] == "input" for tensor in tensors)
+                    found.append(
+                        {**place.document(), "op": entry.name.op_name, "op_type": entry.name.op_type, **counts["output"], "began": began}
+                    )
+        return found
 
     def _place(self, place: Place) -> Dict[str, Any]:
         return {**self.places[place], "ops": len(self.places[place]["ops"])}
@@ -162,6 +186,16 @@ class _Tree:
                 entry["ops"] += [op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)]
         entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
+
+
+def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
+    """Count NaN, Inf and values at the type's limit over the inputs or the outputs of an op that are floats; empty where there are none."""
+    counts = {"nan": 0, "inf": 0, "saturated": 0}
+    for tensor in tensors:
+        if tensor["kind"] == kind and "stats" in tensor and "float" in str(tensor["dtype"]):
+            for name in counts:
+                counts[name] += tensor["stats"][name]
+    return counts if any(counts.values()) else {}
 
 
 def _told(error: Exception, path: str) -> str:

@@ -9,6 +9,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
+from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..wording import plural
 from .build import GraphBuilder, Notes
@@ -18,7 +19,7 @@ from .omjson import MAX_BYTES, decode_text, parse_json
 from .parameters import Parameters, parameters_of
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
-_OM_MAGICS = (b"IMOD", b"PK\x03\x04")
+_OM_MAGIC = b"IMOD"
 
 
 class ModelGraph:
@@ -190,7 +191,7 @@ def load_model(path: AnyPath) -> ModelGraph:
     MissingPath
         There is no such file.
     InputError
-        The file is an .om; the hint is the atc command that makes the json.
+        The file is an .om; the hint is the atc command that makes the json. Or it is something else: the message says what.
     FormatError
         It is neither, or broken; the message says where.
     """
@@ -207,14 +208,27 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
     """
     path = path_text(path, "model")
     require_file(path, "model")
+    try:
+        found, parameters = _load(path, every)
+    except FormatError as error:
+        raise model_error(path) or error from None
+    wrong = None if found.ops else model_error(path)
+    if wrong is not None:
+        raise wrong
+    return found, parameters
+
+
+def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
         head = stream.read(4096)
         first = head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1] if head.startswith(b"\xef\xbb\xbf") else head.lstrip()[:1]
-        if head.startswith(_OM_MAGICS) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
+        if head.startswith(_OM_MAGIC) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
             raise _needs_atc(path)
         if not head:
             raise FormatError("the file is empty", path)
+        if b"\0" in head:
+            raise FormatError("not json but a binary file: expected the json of a model, or GE's graph as text", path)
         if size_bytes > MAX_BYTES:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
@@ -227,6 +241,9 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
         tree, notes = parse_json(data, path, every)
     del data
     lines = Notes(notes)
+    if "graph" not in tree and isinstance(tree.get("op"), list):
+        tree = {"graph": [tree]}
+        lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
     builder = GraphBuilder(path, lines)
     name, graph_names, ops = builder.build(tree)
     command = builder.command(tree)

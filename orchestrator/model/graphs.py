@@ -45,10 +45,11 @@ class ModelGraphs:
         self.passed_over = dict(passed_over or {})
         self._notes = tuple("no model, passed over: %s" % why for why in self.passed_over.values())
         self._named: Dict[str, ModelGraph] = {}
+        self._of_file: Dict[str, ModelGraph] = {}
         for graph in graphs:
             self._take(graph)
-        self.graphs = tuple(dict.fromkeys(self._named.values()))
-        for graph in self.graphs:
+        self.graphs = tuple(dict.fromkeys([*self._named.values(), *self._of_file.values()]))
+        for graph in dict.fromkeys(self._named.values()):
             self._named.setdefault(sanitise_device(graph.graph_names[0]), graph)
         self._found: Dict[Optional[str], Optional[ModelGraph]] = {}
 
@@ -60,9 +61,19 @@ class ModelGraphs:
         return cls() if graph is None else cls([graph], graph.path or graph.name)
 
     def _take(self, graph: ModelGraph) -> None:
-        """Take a model under its name; of several of one name the one that reads the training data counts, else the last."""
+        """Take a model under its name; of several of one name the one that reads the training data counts, else the last.
+
+        The json of an om is taken under its file's name too: model_name is that of the om file or that of the graph, and several oms
+        often have graphs of one name.
+        """
         key = sanitise_device(graph.name)
         before = self._named.get(key)
+        stem = _om_stem(graph)
+        if self.by_name and stem is not None:
+            self._of_file[stem] = graph
+            if before is not None and (before in self._of_file.values() or before is graph):
+                self._named[key] = graph
+                return
         if before is None or graph.is_computational or not before.is_computational:
             self._named[key] = graph
         if before is not None:
@@ -90,8 +101,8 @@ class ModelGraphs:
     def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
         """Return the model of the dumps below a model_name folder (None: below none), or None.
 
-        A name counts as the device writes it; where that is nobody's, a name that differs in the time of the run only. Dumps
-        below no such folder are of the only model there is, else of the only one that reads the training data.
+        A name counts as the device writes it, a file's before a graph's; where that is nobody's, a name that differs in the time of the
+        run only. Dumps below no such folder are of the only model there is, else of the only one that reads the training data.
         """
         if not self.by_name:
             return self.graphs[0] if self.graphs else None
@@ -115,8 +126,9 @@ class ModelGraphs:
             found = list(self.graphs) if len(self.graphs) == 1 else [graph for graph in self.graphs if graph.is_computational]
         else:
             key = sanitise_device(model_name)
-            if key in self._named:
-                return self._named[key]
+            for names in (self._of_file, self._named):
+                if key in names:
+                    return names[key]
             found = list(dict.fromkeys(graph for name, graph in self._named.items() if run_name(name) == run_name(key)))
         return found[0] if len(found) == 1 else None
 
@@ -131,10 +143,11 @@ class ModelGraphs:
         if not self.by_name or not names or any(self.of(name or None) is not None for name in names):
             return
         dumped = listed([name or "no model's folder" for name in names], _SHOWN)
-        own = listed(self.names, _SHOWN)
+        own = listed(list(dict.fromkeys(self.names)), _SHOWN)
+        files = listed([os.path.basename(path) for path in self.files], _SHOWN)
         raise InputError(
-            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s" % (self.path, dumped, own),
-            hint="a single file in place of the folder is taken for all dumps",
+            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s (%s)" % (self.path, dumped, own, files),
+            hint="call a json like its model_name (%s.json), or give a single file, which is taken for all dumps" % (names[0] or "NAME"),
         )
 
 
@@ -165,6 +178,15 @@ def load_models(path: AnyPath) -> ModelGraphs:
             hint="models are the json of an om or a graph (*.json), and ge_proto_*_Build.txt",
         )
     return ModelGraphs(graphs, path, True, passed_over)
+
+
+def _om_stem(graph: ModelGraph) -> Optional[str]:
+    """Return the name of the om file that a json was made of, as the device writes it; None for graphs that GE wrote."""
+    name = os.path.basename(graph.path or "")
+    if not name.endswith(".json") or name.startswith("ge_"):
+        return None
+    stem = name[: -len(".json")]
+    return sanitise_device(stem[: -len(".om")] if stem.endswith(".om") else stem)
 
 
 def _model_files(folder: str) -> Tuple[str, ...]:

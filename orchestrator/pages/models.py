@@ -7,7 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..dumps.golden import GoldenSet
 from ..errors import FormatError
-from ..filesystem.inputs import AnyPath, open_input, path_text
+from ..filesystem.inputs import AnyPath, path_text
+from ..kinds import kind as kinds
+from ..kinds.files import kind_of_file
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
 from ..results.network import network_document
@@ -48,7 +50,7 @@ class PageModel(NamedTuple):
 
 
 def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
-    """Read a model of any kind by its file's name, else by its first byte.
+    """Read a model of any kind by what its file holds, else by its name.
 
     Parameters
     ----------
@@ -62,8 +64,7 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
     """
     path = path_text(path, "MODEL")
     _refuse_folder(path)
-    lower = path.lower()
-    if lower.endswith(_OMS) or (os.path.isfile(path) and not lower.endswith(_ORIGINALS) and _starts_as_json(path)):
+    if _is_compiled(path):
         return _of_om(path)
     original = read_original(path)
     ops, details = original_network(original, None if golden is None else GoldenSet(golden))
@@ -91,9 +92,16 @@ def within(model: PageModel, original: Original) -> PageModel:
     return model._replace(details=[known(detail) for detail in model.details])
 
 
-def _starts_as_json(path: str) -> bool:
-    with open_input(path) as stream:
-        return bool(stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{")
+def _is_compiled(path: str) -> bool:
+    """Tell whether the reader of compiled models is to take a file, or to say what it is instead."""
+    lower = path.lower()
+    if not os.path.isfile(path):
+        return lower.endswith(_OMS)
+    found = kind_of_file(path).name
+    if found in kinds.ORIGINALS:
+        return False
+    untold = found in (kinds.RAW, kinds.TEXT, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS)
+    return lower.endswith(_OMS) or not (untold or lower.endswith(_ORIGINALS)) or found in (kinds.GE_ONNX, kinds.GE_READABLE, kinds.GE_TEXT)
 
 
 def _of_om(path: str) -> PageModel:

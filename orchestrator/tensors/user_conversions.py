@@ -12,9 +12,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import NotComparable, UsageError, require_folder
+from ..naming import nearest_names
 from ..usercode import Answer, call_user, run_user
 from .dtypes import Array
-from .formats import format_code, format_name
+from .formats import FORMATS, format_code, format_name
 
 FOLDER = "format_convert"
 
@@ -32,7 +33,7 @@ class UserConversions:
     Raises
     ------
     UsageError
-        There is no such folder, or it holds no conversion.
+        There is no such folder, or it holds no conversion, or one of a layout that is not known.
     """
 
     def __init__(self, folder: Optional[str] = None, required: bool = True) -> None:
@@ -43,7 +44,9 @@ class UserConversions:
         scripts = os.path.join(folder, FOLDER)
         for name in sorted(os.listdir(scripts)) if os.path.isdir(scripts) else ():
             pair = _pair(name)
-            if pair is not None:
+            if pair is None:
+                _refuse_unknown(name, scripts)
+            else:
                 self._scripts[pair] = os.path.join(scripts, name)
         if required and not self._scripts:
             raise UsageError("%s holds no %s/convert_A_to_B.py" % (folder, FOLDER), hint="A and B are layouts, such as NC1HWC0 and NCHW")
@@ -92,6 +95,19 @@ def _array(found: Any) -> Array:
     if result.dtype.hasobject:
         raise TypeError("it returned %s, expected an array" % type(found).__name__)
     return result
+
+
+def _refuse_unknown(name: str, folder: str) -> None:
+    """Raise UsageError for a script that is named as a conversion, but of a layout that is not known: it would never be called."""
+    stem, suffix = os.path.splitext(name)
+    if suffix != ".py" or not stem.startswith("convert_"):
+        return
+    words = stem[len("convert_") :].split("_to_")
+    unknown = [word for word in words if format_code(word) is None]
+    if len(words) == 2 and unknown:
+        near = nearest_names(unknown[0], list(FORMATS.values()), 1, 0.5)
+        text = "%s: layout %r is not known, so that this conversion would never be called" % (os.path.join(folder, name), unknown[0])
+        raise UsageError(text, hint="did you mean %s?" % near[0] if near else "layouts are such as NC1HWC0, FRACTAL_NZ, NCHW and ND")
 
 
 def _pair(name: str) -> Optional[Tuple[str, str]]:

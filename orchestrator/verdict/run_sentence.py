@@ -6,6 +6,12 @@ from typing import Sequence
 
 from .summary import INCOMPLETE, Summary
 
+NO_MODEL = "no model is given"
+"""How the sentence begins that says why names alone prove nothing."""
+
+NOT_JUDGED = ": by names alone no operator is judged"
+"""How it ends where rows were taken back for it."""
+
 
 def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
     """Return the run's last sentences.
@@ -20,7 +26,8 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
         return "Incomplete: no output was compared. Not one tensor has its counterpart: %s" % _ended(why)
     if not summary.outputs and summary.first is None:
         return "Incomplete: no output was compared.%s" % _instead(summary)
-    said = [_incomplete(summary), summary.sentence, _forgiven(summary)]
+    by_name = [_ended(text[0].upper() + text[1:]) for text in unmatched if text.startswith(NO_MODEL) and text.endswith(NOT_JUDGED)]
+    said = [_incomplete(summary), *(by_name or [summary.sentence]), _forgiven(summary)]
     return " ".join(filter(None, said))
 
 

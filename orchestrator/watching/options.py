@@ -18,7 +18,7 @@ class WatchOptions:
     Attributes
     ----------
     until_idle_s
-        End when nothing has changed in TARGET and GOLDEN for so many seconds; None: never.
+        End when nothing has changed in TARGET and GOLDEN for so many seconds, counted from the first dump; None: never.
     pid
         End when this process has ended; None: no such process.
     expect_all

@@ -20,6 +20,7 @@ from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
+from ..kinds.advice import without_dumps
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
@@ -318,8 +319,8 @@ class Watch:
 
     def _looks_complete(self) -> bool:
         quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
-        # A program of ours may take its time before its first dump.
-        counts = self._ended is None or self.arrivals.seen > 0
+        # A program may take its time before its first dump.
+        counts = self.arrivals.seen > 0 or any(self.store.table.target_files())
         if self.watch.until_idle_s is not None and counts and quiet >= self.watch.until_idle_s:
             return True
         return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
@@ -352,7 +353,7 @@ class Watch:
         if not nothing or self._ended is not None:
             self._finish_rows()
         if nothing:
-            raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
+            raise self._nothing_came()
         self._settle_done()
         self.hook.tick()
         self.keeper.tick(last=True)
@@ -385,13 +386,15 @@ class Watch:
             self.standings.tell()
             yield
 
-    def _nothing_came(self) -> str:
+    def _nothing_came(self) -> InputError:
         root = self.folders.target_root
         how = "by listing it" if root.polled else "by inotify"
         there = "" if root.present else ", which never came to be"
-        return "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
+        said = "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
             self.options.target, there, how, time.monotonic() - self.standings.started, self.options.golden, self.goldens.seen
         )  # fmt: skip
+        advice = without_dumps(self.options.target, self.options.golden)
+        return InputError("; ".join(filter(None, [said, advice.words])), hint=advice.hint)
 
     def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
         """Write all result files and judge the run; parameters as for :meth:`goldwatch.engine.comparison.Run.finish`."""

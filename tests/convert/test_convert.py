@@ -88,7 +88,7 @@ def test_npy_to_a_container_and_back(name, tmp_path):
     dump = DumpFile.open(str(tmp_path / "pb" / "conv1.0.1767323045000000.pb"))
     assert dump.header_version == "2.0" and dump.outputs[0].format == "RESERVED" and dump.outputs[0].dtype.name == name
     assert convert(tmp_path / "pb", "-o", tmp_path / "back")[0] == 0
-    assert np.array_equal(load(tmp_path / "back" / "conv1.0.1767323045000000.pb.output.0.npy"), array)
+    assert np.array_equal(load(tmp_path / "back" / "conv1.0.1767323045000000.npy"), array)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "hifloat8", "int4", "uint1"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from goldwatch.comparing.patterns.region import region_of
 from goldwatch.detail.errors import errors_of
 from goldwatch.detail.findings import Evidence
 from goldwatch.detail.measures import Measures
@@ -190,3 +191,21 @@ def test_whole_numbers_are_compared_exactly(look):
     document = look(golden + np.eye(4, dtype=np.int64), golden)
     assert document["bad"] == 4 and "healthy" not in kinds(document)
     assert kinds(look(golden, golden)) == ["healthy"]
+
+
+@pytest.mark.parametrize("first, last", [(8, 15), (0, 7), (4, 8)])
+def test_slots_of_the_blocks_that_the_device_works_in(first, last):
+    held = np.full(16, 1e-5)
+    held[first : last + 1] = 1.0
+    held /= held.sum()
+    found = region_of(held, "C0", energy=np.full(16, 1 / 16), runs=True)
+    assert found is not None and found.sentence.startswith("slots %d to %d of C0 (of 16) hold" % (first, last))
+    assert region_of(held, "C0", energy=np.full(16, 1 / 16)) is None
+
+
+def test_one_slot_and_slots_apart_are_no_run():
+    for slots in ((3,), (1, 6, 9, 12)):
+        held = np.zeros(16)
+        held[list(slots)] = 1 / len(slots)
+        found = region_of(held, "C0", energy=np.full(16, 1 / 16), runs=True)
+        assert found is None or found.detail["indices"] == list(slots)

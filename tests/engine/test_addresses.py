@@ -66,6 +66,21 @@ def test_apart(run):
     assert (done.returncode, done.summary["address_overlaps"]) == (0, [])
 
 
+def test_an_op_may_write_where_it_reads_but_not_beside(run):
+    assert run({**APART, "b": 4096, "c": 4096, "d": 12288}, "--check-addresses").summary["address_overlaps"] != []  # d needs a
+
+
+def test_an_output_in_the_place_of_its_own_input_is_none_and_one_partly_over_it_is(run):
+    whole = run({**APART, "c": 8192}, "--check-addresses")
+    assert whole.summary["address_overlaps"] == []
+
+
+def test_an_output_partly_over_its_own_input(run):
+    done = run({**APART, "c": 8192 + 64}, "--check-addresses")
+    (entry,) = done.summary["address_overlaps"]
+    assert (entry["earlier"], entry["later"], entry["bytes"], entry["until"]) == ("b:output:0", "c:output:0", SIZE - 64, "c")
+
+
 def test_what_is_needed_later_must_not_be_overwritten(run):
     done = run({**APART, "c": 4096 + 32}, "--check-addresses")
     assert done.returncode == 0, done.stderr

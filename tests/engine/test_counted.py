@@ -93,7 +93,11 @@ def test_the_golden_data_of_another_network(case) -> None:
         result = case.compare(allow_missing=allow_missing)
         assert result.exit_code == 4 and result.summary.verdict == "incomplete"
         said = "no golden data matched conv1:output:0; the nearest golden names are conv1_other"
-        assert result.left_out == (said,) and case.document()["summary"]["warnings"] == [said]
+        by_name = (
+            "no model is given, and names do not fit one to one (of 1 dumped operator 1 without golden data of that name and shape, "
+            "of the golden ones 1 without a dump)"
+        )
+        assert result.left_out == (said, by_name) and case.document()["summary"]["warnings"] == [said, by_name]
         assert result.sentence == "Incomplete: no output was compared. Not one tensor has its counterpart: %s." % said
 
 
@@ -129,6 +133,27 @@ def test_what_was_forgiven_is_counted(case) -> None:
     assert result.exit_code == 0 and result.summary.forgiven == 2
     assert result.sentence == "No operator is outside its limits. 2 rows without their file were forgiven."
     assert case.compare().sentence.startswith("Incomplete: 2 rows could not be compared. No operator")
+
+
+def test_without_a_model_names_that_do_not_fit_accuse_nobody(case) -> None:
+    # "conv" stands for what the compiler fused into it; "conv_relu" is fused too, and called after both.
+    case.dump("target", "", "Conv2D", "conv", (), [VALUES + 1])
+    case.dump("target", "", "Relu", "pool", (), [VALUES])
+    for name in ("conv", "pool"):
+        case.npy(name)
+    bn = case.npy("bn")
+    result = case.compare()
+    assert (result.exit_code, result.summary.failed, result.summary.first, result.summary.suspects) == (3, 0, None, ())
+    (row,) = [row for row in result.rows() if row.tensor == "conv:output:0"]
+    assert (row.verdict, row.cause) == ("not_compared", "by_name") and "not known without the model" in row.reason
+    assert "No model is given, and names do not fit one to one" in result.sentence and "No operator" not in result.sentence
+    # The same again from the store.
+    assert case.compare().exit_code == 3
+    # One to one: what fails by its name fails.
+    os.remove(bn)
+    case.out += "2"
+    result = case.compare()
+    assert (result.exit_code, result.summary.first.op) == (1, "conv")
 
 
 @pytest.mark.parametrize(

@@ -199,3 +199,44 @@ def test_a_file_without_a_header_is_told_as_such(tmp_path):
     code, out, _ = inspect(tmp_path, "--format", "json")
     (broken,) = json.loads(out)["broken"]
     assert code == 3 and broken["reason"].endswith("its 19 bytes hold no header that can be read")
+
+
+def test_statistics_are_told_row_by_row(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    text = "Input/Output,Index,Data Type,Format,Shape,Max Value,Nan Count,Own Column\nOutput,0,DT_FLOAT16,ND,2x3,nan,3,7\n"
+    (folder / "Relu.relu1.3.3.1700000000000001.csv").write_text(text)
+    code, found = document(tmp_path / "dump", "--stats")
+    assert (code, found["statistics_files"], found["files"]) == (0, 1, 1)
+    assert found["contents"][0]["rows"][0]["Nan Count"] == "3"
+    code, text, _ = inspect(tmp_path / "dump", "--stats")
+    assert "1 of them statistics (dump_data is stats)" in text
+    assert "Output 0 DT_FLOAT16 ND 2x3: Max Value nan, Nan Count 3, Own Column 7" in text
+
+
+@pytest.mark.parametrize("ending", ["prototxt", "txt"])
+def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
+    path = tmp_path / ("net." + ending)
+    path.write_text('name: "n"\nlayer { name: "a" type: "Input" top: "a" }\nlayer { name: "b" type: "ReLU" bottom: "a" top: "b" }\n')
+    code, found = document(path)
+    assert (code, found["kind"], found["ops"], found["types"]) == (0, "original", 2, {"Input": 1, "ReLU": 1})
+    path.write_text('layer { name: "a" type: "Input" top: "a" }\nlayer { name: "b"')
+    code, found = document(path)
+    assert code == 3 and found["kind"] == "original" and found["problem"]
+
+
+def test_where_nan_begins_is_told_without_golden_data(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    good, bad, full = np.ones(4, np.float16), np.array([1, np.nan, 1, 1], np.float16), np.full(4, 65504, np.float16)
+    ops = [("Relu.a", good, good), ("Exp.b", good, bad), ("Add.c", bad, bad), ("Mul.d", good, full)]
+    ops += [("Cast.e", full, full.astype(np.int32))]
+    for number, (name, read, made) in enumerate(ops):
+        write_dump(str(folder / ("%s.%d.0.%d" % (name, 9 - number, 1767323045000000 + number))), [TensorData(read)], [TensorData(made)])
+    found = document(tmp_path / "dump", "--stats")[1]["not_finite"]
+    assert [(entry["op"], entry["nan"], entry["saturated"], entry["began"]) for entry in found] == [
+        ("b", 1, 0, True), ("c", 1, 0, False), ("d", 0, 4, True),
+    ]  # fmt: skip
+    text = inspect(tmp_path / "dump", "--stats")[1]
+    assert "Exp b in step 3 on device 0: nan 1; its inputs hold none: it begins here" in text and "Relu a in" not in text
+    assert "not_finite" not in document(tmp_path / "dump")[1]

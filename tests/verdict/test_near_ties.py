@@ -141,7 +141,8 @@ def test_one_wrong_label_of_256_is_found(scene, random):
 def test_without_inputs_in_the_dump_the_producers_outputs_tell(scene, random, op_type):
     golden, made = tied(scene, random)
     scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made), with_inputs=False)
-    assert scene.compare(model=False)[0] == 1
+    # Without a model the name of its golden data proves nothing.
+    assert scene.compare(model=False)[0] == 3
     code, summary, _ = scene.compare()
     assert (code, summary["failed"]) == (0, 0) and INHERITED in rows(scene)["decision:output:0"]["reason"]
     assert scene.compare("--limit", "type=%s:DifferentElements<=0" % op_type)[0] == 1

@@ -17,9 +17,11 @@ from goldwatch.watching.watch import Watch
 STAMP = 1767323045000000
 
 
-def test_nothing_came(net, watch_here) -> None:
-    watcher = watch_here(net)
-    assert watcher.returncode == 4
+def test_nothing_came_and_an_idle_time_counts_from_the_first_dump(net, watch) -> None:
+    watcher = watch(net, "--until-idle", "0.01").until_watching()
+    assert watcher.process.poll() is None
+    watcher.process.send_signal(signal.SIGINT)
+    assert watcher.wait() == 4
     assert net.target in watcher.stderr and "no dump file came" in watcher.stderr
 
 

@@ -74,7 +74,7 @@ def align(target: Tensor, golden: Tensor, geometry: Geometry, as_stored: bool = 
     if count <= most and target.count <= 4 * most:
         plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters)
         shape = tuple(int(size) for size in geometry.sizes)
-        padded = len(shape) - 1 if as_stored and target.format in ("NC1HWC0", "NDC1HWC0") else None
+        padded = len(shape) - 1 if as_stored and target.format == golden.format and target.format in ("NC1HWC0", "NDC1HWC0") else None
         return AlignedPair(plain.reshape(shape), golden.array().reshape(shape), target.dtype.name, geometry.letters, count, padded)
     return _sample(target, golden, geometry, most)
 

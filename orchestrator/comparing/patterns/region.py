@@ -68,7 +68,13 @@ def fewest(found: Sequence[Finding]) -> List[Finding]:
 
 
 def region_of(
-    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None, count: float = 0.0
+    held: Array,
+    letter: str,
+    owned: float = 1.0,
+    empty: Optional[Array] = None,
+    energy: Optional[Array] = None,
+    count: float = 0.0,
+    runs: bool = False,
 ) -> Optional[Finding]:
     """Return the region along one axis, or None.
 
@@ -87,10 +93,17 @@ def region_of(
     count
         The number of elements (of equal ones that would have the golden's sums of squares and of fourth powers): few of them may differ as
         much by chance; 0: that does not matter.
+    runs
+        The indices are the slots of the device's blocks: several in a row, up to half of them, are one place too.
     """
     size = len(held)
     if size < _SHORTEST:
         return None
+    if runs and empty is None:
+        run = _run(held, owned)
+        if run is not None:
+            outside = float(np.delete(held, run).mean())
+            return _finding(held, run, outside, owned, letter, None, energy, count, what="slot")
     most = max(1, size // _SMALL_PART)
     order = np.argsort(-held, kind="stable")
     # The other indices show what the error is like outside.
@@ -110,6 +123,15 @@ def region_of(
     return max(claims, key=lambda finding: (int(finding.share * 20), -len(finding.detail["indices"])), default=None)
 
 
+def _run(held: Array, owned: float) -> Optional[List[int]]:
+    """Return the fewest indices that hold 99 % of the error where they are in a row, more than an eighth and at most half; else None."""
+    order = np.argsort(-held, kind="stable")
+    needed = int(np.argmax(np.cumsum(held[order]) * owned >= 0.99)) + 1
+    indices = sorted(int(index) for index in order[:needed])
+    in_row = indices[-1] - indices[0] == needed - 1
+    return indices if in_row and max(1, len(held) // _SMALL_PART) < needed <= len(held) // 2 else None
+
+
 def _explained(held: Array, outside: float, owned: float) -> float:
     return min(1.0, float((held - outside).sum()) * owned)
 
@@ -123,6 +145,7 @@ def _finding(
     empty: Optional[Array],
     energy: Optional[Array],
     count: float,
+    what: str = "index",
 ) -> Optional[Finding]:
     share = _explained(held[indices], outside, owned)
     if share < CLAIMED:
@@ -135,8 +158,9 @@ def _finding(
     size = len(held)
     if energy is not None and _by_chance(part, energy, indices, count / size) * size > BY_CHANCE:
         return None
-    sentence = "%s of axis %s (of %d) hold%s %.3g %% of the squared error" % (
-        _named(indices), letter, size, "s" if len(indices) == 1 else "", 100 * part,
+    named = _named(indices) if what == "index" else _named(indices).replace("indices", "slots").replace("index", "slot")
+    sentence = "%s of %s (of %d) hold%s %.3g %% of the squared error" % (
+        named, letter if what == "slot" else "axis %s" % letter, size, "s" if len(indices) == 1 else "", 100 * part,
     )  # fmt: skip
     padding = empty is not None and indices == list(range(indices[0], size)) and bool(empty[indices].all())
     if padding:

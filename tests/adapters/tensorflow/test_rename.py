@@ -133,6 +133,19 @@ def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
             assert sanitise_golden(parse_golden_name(name).op_name) == parse_golden_name(name).op_name
 
 
+def test_names_that_lack_a_part_are_repaired_and_others_left_alone(tmp_path):
+    for name in ("relu:0.npy", "a/b.1.npy".replace("/", "."), "prob.%d.npy" % T, "conv:1.%d.npy" % T, "plain.npy"):
+        save(tmp_path, name)
+    save(tmp_path, "Relu.relu.3.3.%d.output.0.npy" % T)
+    made = {step.old: step for step in plan_renames(str(tmp_path))}
+    assert made["prob.%d.npy" % T].new == "prob.0.%d.npy" % T and "0 is taken" in made["prob.%d.npy" % T].reason
+    assert made["conv:1.%d.npy" % T].new == "conv.1.%d.npy" % T
+    for old, op, index in (("relu:0.npy", "relu", 0), ("a.b.1.npy", "a_b", 1)):
+        found = parse_golden_name(made[old].new)
+        assert (found.op_name, found.output_index) == (op, index) and "no time in its name" in made[old].reason
+    assert {made[name].action for name in ("plain.npy", "Relu.relu.3.3.%d.output.0.npy" % T)} == {"report"}
+
+
 def test_a_pipe_is_no_golden_file(tmp_path):
     save(tmp_path, "a.b.0.%d.npy" % T)
     os.mkfifo(str(tmp_path / ("c.d.0.%d.npy" % T)))

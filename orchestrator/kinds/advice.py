@@ -1,0 +1,157 @@
+"""A file or folder in a place where another one belongs: one sentence that says what it is, and what to give instead."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Dict, NamedTuple, Optional, Sequence
+
+from ..errors import GoldwatchError, InputError
+from ..wording import plural
+from . import kind as kinds
+from .files import kind_of_file
+from .folders import kinds_in_folder
+from .kind import Kind
+
+_MAKE_JSON = "atc --mode=1 --om=%s --json=%s" % ("MODEL.om", "MODEL.json")
+_WANTED_MODEL = "the json of the om (%s), or GE's text graph ge_proto_*_Build.txt" % _MAKE_JSON
+_WANTED_DUMPS = "dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}"
+_WANTED_GOLDEN = "golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps"
+_OWN_COMPARISON = "their values have no op of a compiled graph to belong to: "
+_DUMP_TENSORS = "to compare tensors, dump once more with dump_data tensor; goldwatch inspect shows what the statistics tell"
+
+_MODEL: Dict[str, str] = {
+    kinds.QUANT_CONFIG: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
+    kinds.QUANT_RECORD: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
+}
+_FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
+_DUMPED: Dict[str, str] = {
+    kinds.STATISTICS_DUMP: _DUMP_TENSORS,
+    kinds.CONVERTED: "name the dump files themselves: they are read as the device wrote them",
+    kinds.MSPROBE: _OWN_COMPARISON
+    + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, DumpConfig) are",
+    kinds.FX: "they are golden values for the dumps of GE: TARGET is the folder that holds GE's dump files",
+    kinds.ATB: _OWN_COMPARISON + "msit llm compare is for two such dumps",
+    kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them (file_format bin) can be compared",
+    kinds.MINDSPORE_STATISTICS: "with saved_data tensor and file_format bin MindSpore dumps tensors that can be compared",
+    kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
+    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
+}
+_GOLDEN: Dict[str, str] = {
+    **_DUMPED,
+    kinds.CONVERTED: "name the dump files themselves: GOLDEN may hold the dumps of another run or build",
+    kinds.FX: "FX names values by PyTorch's nodes, which only GE's original graph links with the device's ops",
+    kinds.MISNAMED: "goldwatch golden tf rename repairs such names; %s" % _WANTED_GOLDEN,
+    kinds.MODELS: "goldwatch golden caffe, golden tf and golden onnx make golden data of a model",
+    kinds.NPZ: "golden data are one npy file a tensor: numpy.load(path) gives the arrays of an npz to be saved so",
+    kinds.NUMBERS: "golden data are npy files: numpy.loadtxt(path).reshape(shape) and numpy.save make one",
+}
+
+
+class Advice(NamedTuple):
+    """What is wrong, as the end of a sentence, and what to do."""
+
+    words: str
+    hint: str
+
+
+def model_error(path: str) -> Optional[InputError]:
+    """Return what to say of a file that was given as a model and is something else; None where it may be one, or nothing is known."""
+    found = _kind(path)
+    if found is None or found.name in (kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON):
+        return None
+    hint = "give %s" % _WANTED_MODEL
+    if found.name in kinds.ORIGINALS:
+        hint = "give %s: what the compiler made of it; goldwatch graph and golden take the original model" % _WANTED_MODEL
+    elif found.name in _FORMS_OF_GE:
+        hint = _ge_proto(path)
+    elif found.name in _MODEL:
+        hint = "%s; %s" % (hint, _MODEL[found.name])
+    return InputError("%s: this is %s, not the compiled model" % (path, found.words), hint=hint)
+
+
+def _ge_proto(path: str) -> str:
+    """Name the same graph in the form that can be read, where it lies beside."""
+    folder, name = os.path.split(path)
+    stem = os.path.splitext(name)[0]
+    for form in ("ge_onnx_", "ge_readable_"):
+        beside = os.path.join(folder, stem.replace(form, "ge_proto_") + ".txt")
+        if name.startswith(form) and os.path.isfile(beside):
+            return "give %s, the same graph" % beside
+    return "give ge_proto_*_Build.txt, which GE writes beside it (DUMP_GE_GRAPH=2), or %s" % _WANTED_MODEL
+
+
+def without_dumps(target: str, golden: str) -> Advice:
+    """Say what TARGET, a folder without a dump file, holds instead, and what to do.
+
+    Parameters
+    ----------
+    golden
+        GOLDEN, to tell whether the two were exchanged.
+    """
+    found = kinds_in_folder(target)
+    names = {kind.name for kind in found}
+    if names & {kinds.GOLDEN, kinds.MISNAMED} and any(kind.name == kinds.DUMPS for kind in kinds_in_folder(golden)):
+        words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
+        return Advice(words, "name the device's dumps first: goldwatch compare %s %s" % (golden, target))
+    return _advice(found, _DUMPED, _WANTED_DUMPS)
+
+
+def without_golden(golden: str) -> Advice:
+    """Say what GOLDEN, a folder without golden data, holds instead, and what to do."""
+    return _advice([kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS], _GOLDEN, _WANTED_GOLDEN)
+
+
+def foreign_golden(golden: str) -> Optional[Advice]:
+    """Say what GOLDEN holds where its golden files are none: another tool's arrays whose names happen to have the form; else None."""
+    found = kinds_in_folder(golden)
+    names = {kind.name for kind in found}
+    if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
+        return None
+    return _advice(found, _GOLDEN, _WANTED_GOLDEN)
+
+
+def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str) -> Advice:
+    for kind in found:
+        if kind.name in hints or kind.name in (kinds.GOLDEN, kinds.MISNAMED):
+            words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.files, "file"), kind.example)
+            return Advice(words, hints.get(kind.name, otherwise))
+    return Advice("", otherwise)
+
+
+def not_a_dump(path: str) -> Optional[Advice]:
+    """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged dump, or raw bytes)."""
+    found = _kind(path)
+    if found is None or found.name in (kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
+        return None
+    if found.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
+        return None
+    return Advice("this is %s" % found.words, _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"))
+
+
+_RAW_ENDINGS = (".bin", ".raw", ".dat")
+_FILE_HINTS: Dict[str, str] = {
+    kinds.ATB: _DUMPED[kinds.ATB],
+    kinds.RAW: _DUMPED[kinds.RAW],
+    kinds.TORCH: _DUMPED[kinds.TORCH],
+    kinds.PICKLE: "a pickle is never loaded (it can run code): %s" % _DUMPED[kinds.TORCH],
+    kinds.NUMBERS: _GOLDEN[kinds.NUMBERS],
+    kinds.NPZ: _GOLDEN[kinds.NPZ],
+    kinds.STATISTICS: _DUMP_TENSORS,
+    kinds.MINDSPORE_STATISTICS: _DUMPED[kinds.MINDSPORE_STATISTICS],
+    kinds.LFS: "fetch it: git lfs pull",
+    kinds.NPY: "an npy file is known by its ending: call it *.npy",
+}
+
+
+def is_raw(path: str) -> bool:
+    """Tell whether a file is called as raw elements are, and begins as nothing that is known."""
+    found = _kind(path) if path.lower().endswith(_RAW_ENDINGS) else None
+    return found is not None and found.name == kinds.RAW
+
+
+def _kind(path: str) -> Optional[Kind]:
+    """Return what a file is; None for what cannot be read: its reader says why."""
+    with contextlib.suppress(GoldwatchError, OSError):
+        return kind_of_file(path)
+    return None

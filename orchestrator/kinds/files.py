@@ -1,0 +1,260 @@
+"""What a file is, by its first bytes and, where those do not tell, by its fields.
+
+Sources of the forms: public documents of the tools that write them (CANN, AMCT, msprobe, ATB, MindSpore, Caffe, ONNX, TensorFlow, PyTorch,
+safetensors); magic numbers as the file(1) database has them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..errors import FormatError, GoldwatchError
+from ..filesystem.inputs import open_regular, read_at
+from ..protowire import BYTES, VARINT, Window, fields_of
+from . import kind as kinds
+from .kind import Kind
+
+_HEAD_BYTES = 65536
+_JSON_BYTES = 8 << 20
+_MAX_HEADER_BYTES = 1 << 24
+_MAX_FIELDS = 200000
+_MAGICS: Tuple[Tuple[int, bytes, str], ...] = (
+    (0, b"version https://git-lfs", kinds.LFS),
+    (0, b"\x93NUMPY", kinds.NPY),
+    (0, b"IMOD", kinds.OM),
+    (0, b"SQLite format 3\0", kinds.SQLITE),
+    (0, b"\x89HDF\r\n\x1a\n", kinds.HDF5),
+    (0, b"$Version=", kinds.ATB),
+    (0, b"\x1f\x8b", kinds.ARCHIVE),
+    (257, b"ustar", kinds.ARCHIVE),
+    (4, b"ORTM", kinds.ORT),
+    (0, b"\x89PNG\r\n", kinds.IMAGE),
+    (0, b"\xff\xd8\xff", kinds.IMAGE),
+)
+_PICKLE = re.compile(rb"\x80[\x02-\x05][\x95}\]c(\x8a]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_NUMBERS = re.compile(r"(?:[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)[\s,;\[\]]*)+\Z", re.IGNORECASE)
+_CALL = re.compile(r"\.(?:forward|backward)\b")
+_FIELD = re.compile(r"^(\s*)([A-Za-z_]\w*)\s*(?::|\{)", re.MULTILINE)
+_READABLE = re.compile(r"""\s*graph\(\s*["'%]""")
+_SCRIPT = re.compile(r"\s*(?:#!.*python|(?:import|from) \w|def \w|class \w|\"\"\")")
+_LAYER_FIELDS = frozenset(["layer", "layers", "input_shape", "input_dim"])
+_SOLVER_FIELDS = frozenset(["net", "train_net", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot_prefix"])
+_ACL_KEYS = frozenset(["dump_path", "dump_list", "dump_mode", "dump_debug", "dump_op_switch", "dump_data", "dump_scene", "dump_step"])
+
+
+def kind_of_file(path: str) -> Kind:
+    """Return what a file is; :data:`goldwatch.kinds.kind.RAW` where nothing tells.
+
+    At most the first 64 KiB are read, of a json up to 8 MiB, of a protobuf message the heads of its fields. Whether a file is whole is
+    for its reader to say: a dump is one whose first eight bytes are the length of a header that looks like one.
+
+    Raises
+    ------
+    MissingPath, InputError
+        It cannot be opened or read.
+    """
+    descriptor, size = open_regular(path)
+    try:
+        head = read_at(descriptor, 0, min(size, _HEAD_BYTES), path)
+        return Kind(_by_head(descriptor, head, size, path))
+    finally:
+        os.close(descriptor)
+
+
+def _by_head(descriptor: int, head: bytes, size: int, path: str) -> str:
+    if not head:
+        return kinds.EMPTY
+    for offset, magic, name in _MAGICS:
+        if head[offset : offset + len(magic)] == magic:
+            return name
+    if head.startswith(b"PK\x03\x04"):
+        return _zip(head, path)
+    if _PICKLE.match(head):
+        return kinds.PICKLE
+    if _is_plain(head):
+        return _text(descriptor, head, size, path)
+    return _binary(descriptor, head, size, path)
+
+
+def _is_plain(head: bytes) -> bool:
+    """Tell whether bytes are text: no control characters, and letters outside ASCII (in any encoding) are the fewer."""
+    return not _CONTROL.search(head) and 2 * sum(byte > 127 for byte in head[:4096]) <= len(head[:4096])
+
+
+def _zip(head: bytes, path: str) -> str:
+    """Tell by the name of the archive's first file."""
+    name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if name.endswith(b".npy"):
+        return kinds.NPZ
+    if name.endswith((b"/data.pkl", b"/version", b"/constants.pkl", b"/byteorder", b"/.format_version")):
+        return kinds.TORCH
+    return kinds.OM if path.lower().endswith(".om") else kinds.ZIP
+
+
+def _binary(descriptor: int, head: bytes, size: int, path: str) -> str:
+    length = int.from_bytes(head[:8], "little")
+    if len(head) > 8 and 0 < length <= min(_MAX_HEADER_BYTES, size - 8):
+        if head[8:9] == b"{":
+            return kinds.SAFETENSORS
+        if _is_message(head[8 : 8 + length], length):
+            return kinds.DUMP
+    return _protobuf(descriptor, size, path)
+
+
+def _is_message(data: bytes, length: int) -> bool:
+    """Tell whether bytes, of which the first may be all that there is, begin as a protobuf message or as a nano device's header does."""
+    try:
+        for number, _, _, _ in fields_of(data, 0, length):
+            if number > 15:
+                return False
+    except (FormatError, IndexError):
+        return len(data) < length or data[:4] == b"\x5a\x5a\x5a\x5a"
+    return True
+
+
+def _protobuf(descriptor: int, size: int, path: str) -> str:
+    """Tell by the numbers and wire types of the fields; a message that is cut short tells it as far as it goes."""
+    seen: Dict[Tuple[int, int], int] = {}
+    first: Optional[Tuple[int, int]] = None
+    window = Window(descriptor, path)
+    broken = False
+    try:
+        for number, wire, begin, end in fields_of(window, 0, size):
+            first = first or (begin, end)
+            seen[number, wire] = seen.get((number, wire), 0) + 1
+            if len(seen) > 64 or sum(seen.values()) > _MAX_FIELDS:
+                break
+    except (GoldwatchError, IndexError):
+        broken = True
+    if (100, BYTES) in seen or ((1, BYTES) in seen and (2, BYTES) in seen and not broken and _is_text(window, first)):
+        return kinds.CAFFEMODEL
+    if (1, VARINT) in seen and ((7, BYTES) in seen or (8, BYTES) in seen):
+        return kinds.ONNX
+    if (1, VARINT) in seen and set(seen) == {(1, VARINT), (2, BYTES)}:
+        return kinds.SAVED_MODEL
+    if (1, BYTES) in seen and first is not None and all(number <= 5 for number, _ in seen) and _is_node(window, first):
+        return kinds.GRAPH_DEF
+    return kinds.RAW if broken or not seen or any(number > 200 for number, _ in seen) else kinds.PROTOBUF
+
+
+def _is_text(window: Window, span: Optional[Tuple[int, int]]) -> bool:
+    piece = b"" if span is None else window.piece(span[0], min(span[1], span[0] + 64))
+    return not _CONTROL.search(piece)
+
+
+def _is_node(window: Window, span: Tuple[int, int]) -> bool:
+    """Tell whether a record is a NodeDef: a name and a type."""
+    try:
+        found = {number for number, wire, _, _ in fields_of(window, *span) if wire == BYTES}
+    except (GoldwatchError, IndexError):
+        return False
+    return {1, 2} <= found <= {1, 2, 3, 4, 5, 6, 7}
+
+
+def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
+    text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if text[:1] in ("{", "["):
+        return _json(descriptor, text, size, path)
+    line = text.partition("\n")[0]
+    if line.count(",") > 2:
+        found = _table(line)
+        if found is not None:
+            return found
+    if _READABLE.match(text):
+        return kinds.GE_READABLE
+    if _NUMBERS.match(text[: min(len(text), 2000)].rpartition("\n")[0] or text[:2000]):
+        return kinds.NUMBERS
+    return _text_proto(text) or (kinds.SCRIPT if _SCRIPT.match(text) or path.endswith(".py") else kinds.TEXT)
+
+
+def _table(header: str) -> Optional[str]:
+    """Return the kind of a CSV by its first line."""
+    names = {name.strip().strip('"').lower() for name in header.split(",")}
+    if {"input/output", "data type"} <= names:
+        return kinds.STATISTICS
+    if {"op type", "op name", "io", "slot"} <= names:
+        return kinds.MINDSPORE_STATISTICS
+    if {"index", "npudump"} <= names or {"npu name", "bench name"} <= names or {"npudump", "groundtruth"} <= names:
+        return kinds.RESULT_TABLE
+    return None
+
+
+def _text_proto(text: str) -> Optional[str]:
+    """Return the kind of a protobuf message in text form by its field names; the first lines tell."""
+    fields = [(len(indent), name) for indent, name in _FIELD.findall(text)[:4000]]
+    if not fields:
+        return None
+    names = {name for _, name in fields}
+    top = {name for indent, name in fields if indent == min(indent for indent, _ in fields)}
+    if "op_type" in names and ("graph" in top or "ir_version" in top or "node" in top):
+        return kinds.GE_ONNX if 'op_type: "ge:' in text or "op_type: 'ge:" in text else kinds.ONNX_TEXT
+    if "ir_version" in top:
+        return kinds.ONNX_TEXT
+    if ("graph" in top and "op" in names) or ("op" in top and "type" in names):
+        return kinds.GE_TEXT
+    if top & _LAYER_FIELDS or ("input" in top and "layer" in names):
+        return kinds.PROTOTXT
+    if top & _SOLVER_FIELDS:
+        return kinds.SOLVER
+    if "saved_model_schema_version" in top or "meta_graphs" in top:
+        return kinds.SAVED_MODEL
+    if "node" in top and "op" in names:
+        return kinds.GRAPH_DEF_TEXT
+    return kinds.QUANT_RECORD if "record" in top and names & {"scale_d", "scale_w"} else None
+
+
+def _json(descriptor: int, text: str, size: int, path: str) -> str:
+    whole = text
+    if _HEAD_BYTES < size <= _JSON_BYTES:
+        whole = read_at(descriptor, 0, size, path).decode("utf-8", "replace").lstrip("\ufeff")
+    try:
+        tree = json.loads(whole)
+    except (ValueError, RecursionError):
+        # Cut, too large, or with remarks: the keys near its beginning tell.
+        tree = {key: None for key in re.findall(r'"([^"\\\n]{1,80})"\s*:', text[:4096])}
+        if "graph" in tree and "op" in tree:
+            return kinds.OM_JSON
+        if "summary" in tree and "verdict" in tree:
+            return kinds.RESULT
+    first = tree[0] if isinstance(tree, list) and tree else tree
+    return _json_kind(first) if isinstance(first, dict) else kinds.JSON
+
+
+def _json_kind(tree: Dict[str, Any]) -> str:
+    keys = set(tree)
+    if "graph" in keys:
+        return kinds.ONNX_TEXT if isinstance(tree["graph"], dict) and "node" in tree["graph"] else kinds.OM_JSON
+    if {"backend", "tensors"} <= keys:
+        return kinds.MANIFEST
+    if {"summary", "rows"} <= keys:
+        return kinds.RESULT
+    if keys & {"graph_fusion", "ub_fusion"}:
+        return kinds.FUSION_LOG
+    if keys & {"black-list", "white-list", "gray-list"}:
+        return kinds.MIX_LIST
+    if "Switch" in keys or keys & {"GraphFusion", "UBFusion"}:
+        return kinds.FUSION_SWITCH
+    if "common_dump_settings" in keys:
+        return kinds.MINDSPORE_CONFIG
+    if "dump" in keys or keys & _ACL_KEYS and "task" not in keys:
+        return kinds.ACL
+    if {"task", "dump_data_dir"} <= keys or _are_calls(tree):
+        return kinds.MSPROBE
+    if "task" in keys and keys & {"dump_path", "level", "rank", "step"}:
+        return kinds.MSPROBE_CONFIG
+    if keys & {"activation_offset", "skip_fusion_layers", "do_fusion"}:
+        return kinds.QUANT_CONFIG
+    values = [value for value in tree.values() if isinstance(value, dict)]
+    if values and all("opFile" in value or "precision_reduce" in value or "opInfo" in value for value in values[:8]):
+        return kinds.OPS_INFO
+    return kinds.JSON
+
+
+def _are_calls(tree: Dict[str, Any]) -> bool:
+    """Tell whether the keys are calls as msprobe names them: ``Module.conv1.Conv2d.forward.0``."""
+    keys: List[str] = list(tree)[:8]
+    return bool(keys) and all(_CALL.search(key) for key in keys)

@@ -1,0 +1,80 @@
+"""What a folder holds, by the names of the files in it: a device's dumps, golden files, or what another tool wrote.
+
+Sources of the names: public documents of msprobe, TorchAir, ATB (msit llm dump) and MindSpore; for our own, :mod:`goldwatch.naming`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import Dict, Iterator, List, Optional, Pattern, Tuple
+
+from ..naming import is_hash_name, parse_dump_name, parse_golden_name
+from . import kind as kinds
+from .kind import Kind
+
+_MOST_FILES = 20000
+_MOST_DEPTH = 12
+_NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
+    (kinds.FX, re.compile(r".+\.(?:INPUT|OUTPUT)\.[0-9]+\.[0-9]{10,}\.npy\Z")),
+    # A dump's name, which number of input or output, and its layout: MindSpore. Without a layout: a file that was converted.
+    (kinds.MINDSPORE, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,3}\.(?:input|output)[._][0-9]+\.[A-Za-z]\w*(?:\.\w+)?\.(?:npy|bin)\Z")),
+    (kinds.CONVERTED, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,7}\.(?:input|output)\.[0-9]+(?:\.[\d_]+)?\.(?:npy|bin|txt)\Z")),
+    (kinds.MSPROBE, re.compile(r".+\.(?:forward|backward)\b.*\.(?:pt|npy)\Z|(?:construct|stack)\.json\Z")),
+    (kinds.ATB, re.compile(r"(?:in|out|inter)tensor[0-9]+\.bin\Z")),
+    (kinds.MINDSPORE_STATISTICS, re.compile(r"statistic\.csv\Z")),
+    (kinds.TORCH, re.compile(r".+\.(?:pt|pth|bin\.pt)\Z")),
+    (kinds.PICKLE, re.compile(r".+\.(?:pkl|pickle)\Z")),
+    (kinds.MODELS, re.compile(r".+\.(?:om|onnx|prototxt|caffemodel|pbtxt)\Z")),
+    (kinds.MISNAMED, re.compile(r".+\.npy\Z")),
+    (kinds.NPZ, re.compile(r".+\.npz\Z")),
+    (kinds.RAW, re.compile(r".+\.(?:bin|raw|dat)\Z")),
+    (kinds.NUMBERS, re.compile(r".+\.txt\Z")),
+    (kinds.IMAGE, re.compile(r".+\.(?:jpe?g|png|bmp)\Z", re.IGNORECASE)),
+)
+# What tells more than the others where several kinds are there.
+_FOREIGN = (kinds.FX, kinds.MINDSPORE, kinds.MSPROBE, kinds.ATB, kinds.MINDSPORE_STATISTICS)
+
+
+def kind_of_name(name: str) -> Optional[str]:
+    """Return what a file is by its name alone: a dump, golden data, statistics, or what another tool calls so; None for any other."""
+    if is_hash_name(name):
+        return None
+    dump = parse_dump_name(name)
+    if dump is not None:
+        return kinds.STATISTICS_DUMP if dump.kind == "stats" else kinds.DUMPS
+    if parse_golden_name(name) is not None and not _NAMES[0][1].match(name):
+        return kinds.GOLDEN
+    return next((kind for kind, pattern in _NAMES if pattern.match(name)), None)
+
+
+def kinds_in_folder(folder: str) -> List[Kind]:
+    """Return what a folder and those below it hold, what tells most first; empty where nothing is known of its files.
+
+    At most 20,000 files are looked at, by their names only; what cannot be listed is passed over.
+    """
+    counts: Counter[str] = Counter()
+    examples: Dict[str, str] = {}
+    for rel in _files(folder):
+        name = os.path.basename(rel)
+        found = kinds.SAVED_MODEL if name == "saved_model.pb" else kind_of_name(name)
+        if found is not None:
+            counts[found] += 1
+            examples.setdefault(found, rel)
+    found_kinds = [Kind(name, examples[name], count) for name, count in counts.most_common()]
+    return sorted(found_kinds, key=lambda kind: kind.name not in _FOREIGN)
+
+
+def _files(folder: str) -> Iterator[str]:
+    seen = 0
+    for base, folders, names in os.walk(folder):
+        rel = os.path.relpath(base, folder)
+        folders.sort()
+        if rel.count(os.sep) >= _MOST_DEPTH:
+            folders[:] = []
+        for name in sorted(names):
+            seen += 1
+            if seen > _MOST_FILES:
+                return
+            yield name if rel == "." else os.path.join(rel, name)

@@ -1,0 +1,107 @@
+"""The kinds of files and folders that people who compare dumps have, and what each is called in a sentence."""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple
+
+EMPTY, LFS, TEXT, RAW, PROTOBUF = "empty", "git-lfs", "text", "raw", "protobuf"
+DUMP, NPY, OM, OM_JSON, GE_TEXT = "dump", "npy", "om", "om-json", "ge-text"
+GE_ONNX, GE_READABLE, FUSION_LOG, FUSION_SWITCH, MIX_LIST = "ge-onnx", "ge-readable", "fusion-log", "fusion-switch", "mix-list"
+ACL, QUANT_CONFIG, QUANT_RECORD, OPS_INFO = "acl", "quant-config", "quant-record", "ops-info"
+PROTOTXT, SOLVER, CAFFEMODEL = "prototxt", "solver", "caffemodel"
+ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL = "onnx", "onnx-text", "graph-def", "graph-def-text", "saved-model"
+STATISTICS, MINDSPORE_STATISTICS, RESULT_TABLE = "statistics", "mindspore-statistics", "result-table"
+MSPROBE, MSPROBE_CONFIG, MINDSPORE_CONFIG, ATB, NUMBERS = "msprobe", "msprobe-config", "mindspore-config", "atb", "numbers"
+TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = "torch", "npz", "pickle", "safetensors", "hdf5", "zip", "archive", "image"
+ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
+MANIFEST, RESULT = "manifest", "result"
+
+ORIGINALS = (PROTOTXT, CAFFEMODEL, ONNX, ONNX_TEXT, GRAPH_DEF, GRAPH_DEF_TEXT, SAVED_MODEL)
+"""Models as they were before they were compiled, and their weights."""
+
+GOLDEN, CONVERTED, MISNAMED, FX, MINDSPORE, DUMPS = "golden", "converted", "misnamed", "torchair-fx", "mindspore", "dumps"
+STATISTICS_DUMP, MODELS = "statistics-dump", "models"
+"""Kinds that only folders have."""
+
+WORDS: Dict[str, str] = {
+    EMPTY: "an empty file",
+    LFS: "a pointer of Git LFS, not the file itself",
+    TEXT: "a text file",
+    RAW: "raw bytes without a header",
+    PROTOBUF: "a binary protobuf message",
+    DUMP: "a device's dump file",
+    NPY: "an npy file",
+    OM: "an offline model (.om)",
+    OM_JSON: "the json of a model",
+    GE_TEXT: "GE's graph as text (ge_proto_*.txt)",
+    GE_ONNX: "GE's graph in the ONNX form for viewers (ge_onnx_*.pbtxt)",
+    GE_READABLE: "GE's graph in the form for readers (ge_readable_*.txt)",
+    FUSION_LOG: "the compiler's log of its fusions (fusion_result.json)",
+    FUSION_SWITCH: "a list of fusions to be switched (fusion_switch.cfg)",
+    MIX_LIST: "a list of operators for mixed precision (modify_mixlist)",
+    ACL: "the configuration of a dump (acl.json)",
+    QUANT_CONFIG: "a configuration of the quantisation (AMCT)",
+    QUANT_RECORD: "a record of scales and offsets (AMCT)",
+    OPS_INFO: "a library of operator information (aic-*-ops-info.json)",
+    PROTOTXT: "a network of Caffe (.prototxt)",
+    SOLVER: "a solver of Caffe (.prototxt)",
+    CAFFEMODEL: "weights of Caffe (.caffemodel)",
+    ONNX: "an ONNX model",
+    ONNX_TEXT: "an ONNX model in text or JSON form",
+    GRAPH_DEF: "a frozen graph of TensorFlow (.pb)",
+    GRAPH_DEF_TEXT: "a graph of TensorFlow in text form (.pbtxt)",
+    SAVED_MODEL: "a SavedModel of TensorFlow",
+    STATISTICS: "statistics of a dump (dump_data is stats), not its tensors",
+    MINDSPORE_STATISTICS: "statistics of a MindSpore dump (statistic.csv)",
+    RESULT_TABLE: "a result table of a comparison",
+    MSPROBE: "what msprobe notes of a dump (dump.json, construct.json, stack.json)",
+    MSPROBE_CONFIG: "a configuration of msprobe (config.json)",
+    MINDSPORE_CONFIG: "the configuration of a MindSpore dump",
+    ATB: "a tensor as the ATB tools dump it",
+    NUMBERS: "numbers as a text file",
+    TORCH: "a file of torch.save (.pt, .pth)",
+    NPZ: "a file of several arrays (.npz)",
+    PICKLE: "a pickle, such as an old .pt or .pkl",
+    SAFETENSORS: "a safetensors file",
+    HDF5: "an HDF5 file",
+    ZIP: "a zip archive",
+    ARCHIVE: "a packed archive (tar, gzip)",
+    IMAGE: "an image",
+    ORT: "a model in onnxruntime's own format (.ort)",
+    JSON: "a json file without a graph",
+    SQLITE: "an SQLite file",
+    MANIFEST: "a manifest of golden data (manifest.json)",
+    RESULT: "a result of goldwatch (result.json)",
+    SCRIPT: "a Python script",
+    GOLDEN: "golden files",
+    CONVERTED: "arrays that were converted from dump files",
+    MISNAMED: "npy files whose names are not {op}.{output_index}.{timestamp}.npy",
+    FX: "PyTorch's own values as TorchAir dumps them (FX)",
+    MINDSPORE: "a dump of MindSpore",
+    DUMPS: "a device's dumps",
+    STATISTICS_DUMP: "statistics of a dump (dump_data is stats), not its tensors",
+    MODELS: "files of models",
+}
+
+
+class Kind(NamedTuple):
+    """What a file or folder is.
+
+    Attributes
+    ----------
+    name
+        One of this module's constants.
+    example
+        Of a folder one of the files that tell it, relative to it; empty for a file.
+    files
+        Of a folder how many such files were seen; 0 for a file.
+    """
+
+    name: str
+    example: str = ""
+    files: int = 0
+
+    @property
+    def words(self) -> str:
+        """What it is called in a sentence."""
+        return WORDS[self.name]

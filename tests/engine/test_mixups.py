@@ -1,0 +1,194 @@
+"""Options that were forgotten or given too much, and dumps of two builds: said, with what to give."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch.dumps.place import is_time, place_of, time_order
+from goldwatch.dumps.tree import DumpTree
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.model.graphs import load_models
+from goldwatch.tensors.layouts import convert
+from goldwatch.testing.model import DeviceModel, DeviceOp
+
+from .test_second_model import fused, half, quantisation, quantised, unfused, write_golden
+
+STEP = os.path.join("20260102030405", "0", "net", "1", "0")
+SHAPE = (1, 20, 5, 6)
+
+
+@pytest.fixture
+def values():
+    random = np.random.default_rng(11)
+    data = random.standard_normal(SHAPE).astype(np.float32)
+    conv = data * 2 - 0.25
+    relu = np.maximum(conv, 0)
+    return {"data": data, "conv": conv, "relu": relu, "prob": relu + 1}
+
+
+@pytest.fixture
+def go(tmp_path):
+    def run(command, *words, out="out"):
+        return run_here(["goldwatch", command, str(tmp_path / "dump"), str(tmp_path / "golden"), *words, "-o", str(tmp_path / out)])
+
+    return run
+
+
+class TestQuantisation:
+    @pytest.fixture
+    def net(self, tmp_path, values):
+        model = quantised(values, broken=True)
+        model.write_tree(str(tmp_path / "dump"))
+        quantisation(tmp_path / "quant.json")
+        return model.write_json(str(tmp_path / "m.json"))
+
+    def test_forgotten(self, tmp_path, values, net, go):
+        write_golden(str(tmp_path / "golden"), values)
+        done = go("compare", "-f", net)
+        assert done.returncode == 3 and "the model is quantised (AscendQuant q_in)" in done.stderr
+        assert "give --quant-json JSON" in done.stdout
+
+    def test_superfluous(self, tmp_path, values, net, go):
+        write_golden(str(tmp_path / "golden"), {"relu_q": values["relu"], "prob_q": values["prob"]})
+        done = go("compare", "-f", net, "--quant-json", str(tmp_path / "quant.json"))
+        assert done.returncode == 4 and "leave --quant-json out" in done.stdout
+        assert go("compare", "-f", net, out="without").returncode == 1
+
+    def test_in_place_of_the_model(self, tmp_path, values, net, go):
+        write_golden(str(tmp_path / "golden"), values)
+        done = go("compare", "-f", str(tmp_path / "quant.json"))
+        assert done.returncode != 0 and "It has no connections, as a quantisation json" in done.stderr
+
+    def test_a_closer_look_is_offered_and_taken(self, tmp_path, values, net, go):
+        write_golden(str(tmp_path / "golden"), values)
+        second = ["-f", net, "--quant-json", str(tmp_path / "quant.json")]
+        done = go("compare", *second)
+        assert done.returncode == 1 and "look closer: goldwatch compare-op" in done.stdout
+        assert "--quant-json %s" % (tmp_path / "quant.json") in done.stdout.replace("\\\n", "").replace("    ", " ").replace("  ", " ")
+        done = go("compare-op", "deq", *second, out="detail")
+        assert done.returncode == 1 and "the target is the golden x 1." in done.stdout
+        assert go("compare-op", "deq", "-f", net, out="detail").returncode == 4
+        for words in (second[2:], [*second, "--unfused-om", net]):
+            assert go("compare-op", "deq", *words, out="detail").returncode == 2
+
+
+class TestTwoBuilds:
+    def write(self, tmp_path, side, name, array, layout, original):
+        folder = tmp_path / side / STEP
+        folder.mkdir(parents=True, exist_ok=True)
+        stored = convert(array, "NCHW" if array.ndim == 4 else "ND", layout, array.shape) if layout not in ("NCHW", "ND") else array
+        data = [TensorData(stored, format=layout, original_shape=original)]
+        write_dump(str(folder / ("Relu.%s.1.0.1767323045000000" % name)), outputs=data)
+
+    @pytest.mark.parametrize("layouts", [("NC1HWC0", "NCHW"), ("NCHW", "NC1HWC0"), ("FRACTAL_NZ", "ND"), ("ND", "FRACTAL_NZ")])
+    def test_what_both_containers_say_of_the_original_layout_is_compared(self, tmp_path, values, go, layouts):
+        array = values["data"].astype(np.float16)
+        array = array if "NCHW" in layouts else array.reshape(20, 30)
+        other = array.copy()
+        other[..., 3] *= 2
+        for side, layout in zip(("dump", "golden"), layouts):
+            self.write(tmp_path, side, "same", array, layout, array.shape)
+            self.write(tmp_path, side, "other", array if side == "golden" else other, layout, array.shape)
+        done = go("compare", "--format", "json")
+        rows = {row["tensor"]: row for row in json.loads(done.stdout)["rows"]}
+        assert done.returncode == 1
+        assert rows["same:output:0"]["verdict"] == "pass" and rows["same:output:0"]["metrics"]["MaxAbsoluteError"] == 0
+        assert rows["other:output:0"]["verdict"] == "fail" and rows["same:output:0"]["shape"] == list(array.shape)
+        assert go("compare-op", "same", out="detail").returncode == 0
+        assert go("compare-op", "other", out="detail").returncode == 1
+
+    def test_where_they_do_not_say_it_the_second_model_is_asked_for(self, tmp_path, values, go):
+        array = values["data"].astype(np.float16)
+        for side, layout in (("dump", "NC1HWC0"), ("golden", "NCHW")):
+            self.write(tmp_path, side, "same", array, layout, None)
+        done = go("compare")
+        assert (
+            done.returncode == 3
+            and "layouts differ" in done.stdout
+            and "give -f MODEL.json of TARGET's build and --unfused-om" in done.stdout
+        )
+
+    def test_what_the_compiler_put_into_one_of_them_is_absent_as_expected(self, tmp_path, values, go):
+        array = values["data"].astype(np.float16)
+        for side in ("dump", "golden"):
+            self.write(tmp_path, side, "same", array, "NCHW", array.shape)
+        for side, number in (("dump", 0), ("golden", 7)):
+            data = [TensorData(array, format="NCHW")]
+            write_dump(str(tmp_path / side / STEP / ("Cast.trans_Cast_%d.9.0.1767323045000000" % number)), data, data)
+        done = go("compare", "--format", "json")
+        summary = json.loads(done.stdout)["summary"]
+        assert (done.returncode, summary["passed"], summary["not_compared"]) == (0, 1, 0), done.stdout
+        # An op of the network is missed all the same.
+        self.write(tmp_path, "golden", "alone", array, "NCHW", array.shape)
+        assert go("compare", out="again").returncode == 3
+
+    def test_a_fused_and_an_unfused_build(self, tmp_path, values, go):
+        ours, theirs = fused(values), unfused(values)
+        ours.write_tree(str(tmp_path / "dump"))
+        theirs.write_tree(str(tmp_path / "golden"))
+        done = go("compare")
+        assert done.returncode != 1 and "dumps of two builds" in done.stderr and "--unfused-om" in done.stdout
+        both = ["-f", ours.write_json(str(tmp_path / "m.json")), "--unfused-om", theirs.write_json(str(tmp_path / "u.json"))]
+        assert go("compare", *both, out="both").returncode == 0
+        assert go("compare-op", "convrelu", *both, out="detail").returncode == 0
+
+
+def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
+    model = DeviceModel("net")
+    model.add(DeviceOp("relux", "Data", (), (half(values["data"], "relux", layout="NCHW"),)))
+    model.add(DeviceOp("relu_1", "Relu", (("relux", 0),), (half(values["relu"], "relu_first"),), ("relu_first",)))
+    model.write_tree(str(tmp_path / "dump"))
+    write_golden(str(tmp_path / "golden"), values)
+    done = go("compare-op", "relu", "-f", model.write_json(str(tmp_path / "m.json")))
+    assert done.returncode == 4 and "relu_1" in done.stderr and "relux" not in done.stderr
+
+
+class TestModelsOfAFolder:
+    def write(self, folder, name, graph, op):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps({"name": graph, "graph": [{"name": graph, "op": [{"name": op, "type": "Relu"}]}]}))
+
+    def test_by_the_file_where_graphs_share_a_name(self, tmp_path):
+        self.write(tmp_path / "m", "first.json", "net", "a")
+        self.write(tmp_path / "m", "second.om.json", "net", "b")
+        models = load_models(str(tmp_path / "m"))
+        assert [models.of(name).ops[0].name for name in ("first", "second")] == ["a", "b"]
+        assert models.of("third") is None and not any("left out" in note for note in models.notes)
+
+    def test_by_the_graph_where_no_file_is_called_so(self, tmp_path):
+        self.write(tmp_path / "m", "x.json", "first", "a")
+        self.write(tmp_path / "m", "y.json", "second", "b")
+        models = load_models(str(tmp_path / "m"))
+        assert [models.of(name).ops[0].name for name in ("first", "second", "x")] == ["a", "b", "a"]
+
+    def test_neither_is_said_with_the_name_that_a_json_would_need(self, tmp_path, values, go):
+        fused(values).write_tree(str(tmp_path / "dump"))
+        write_golden(str(tmp_path / "golden"), values)
+        self.write(tmp_path / "m", "x.json", "other", "a")
+        done = go("compare", "-f", str(tmp_path / "m"))
+        assert done.returncode == 4 and "call a json like its model_name (net.json)" in done.stderr
+
+
+class TestTimeFolders:
+    @pytest.mark.parametrize(
+        "name, padded", [("2024125031118", "20240125031118"), ("2024112031118", "20240112031118"), ("2024108031118", "20240108031118")]
+    )
+    def test_thirteen_digits_are_a_time(self, name, padded):
+        assert is_time(name) and time_order(name) == padded
+        assert place_of(os.path.join("/d", name, "0", "net", "1", "3"), set())[:5] == (name, "0", "net", "1", "3")
+
+    @pytest.mark.parametrize("name", ["2024000031118", "2024925991118", "1234567890123", "202401250311"])
+    def test_other_numbers_are_none(self, name):
+        assert not is_time(name)
+
+    def test_the_newest_counts_however_many_digits(self, tmp_path):
+        for time in ("20240105031118", "2024125031118"):
+            folder = tmp_path / time / "0" / "net" / "1" / "0"
+            folder.mkdir(parents=True)
+            write_dump(str(folder / "Relu.a.1.0.1767323045000000"), outputs=[TensorData(np.ones(3, np.float16))])
+        assert [combo.place.time for combo in DumpTree(str(tmp_path)).combos] == ["2024125031118"]

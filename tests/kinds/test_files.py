@@ -1,0 +1,180 @@
+"""What a file is, by its content: each kind as its tool writes it, made here, whatever its name."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.errors import InputError, MissingPath
+from goldwatch.kinds import kind as kinds
+from goldwatch.kinds.advice import model_error
+from goldwatch.kinds.files import kind_of_file
+from goldwatch.model import load_model
+
+NODE = b"\x0a\x01x\x12\x0bPlaceholder"
+ONNX = b"\x08\x08\x12\x02pt\x3a\x06\x0a\x04\x0a\x01x\x22"
+
+
+def zipped(name):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(name, b"data")
+    return data.getvalue()
+
+
+def npy():
+    data = io.BytesIO()
+    np.save(data, np.zeros(3, np.float32))
+    return data.getvalue()
+
+
+FILES = {
+    kinds.EMPTY: b"",
+    kinds.LFS: b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n",
+    kinds.NPY: npy(),
+    kinds.OM: b"IMOD" + bytes(300),
+    kinds.TORCH: zipped("archive/data.pkl"),
+    kinds.NPZ: zipped("x.npy"),
+    kinds.ZIP: zipped("readme.txt"),
+    kinds.PICKLE: pickle.dumps({"a": 1}, 2),
+    kinds.SAFETENSORS: struct.pack("<Q", 14) + b'{"a":{"x":[1]}}' + bytes(40),
+    kinds.ATB: b"$Version=1.0\n$Object.Count=1\nformat=2\ndtype=1\ndims=2,4\n$End=1\n" + bytes(16),
+    kinds.STATISTICS: b"Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value\nInput,0,4,DT_FLOAT,ND,1,2\n",
+    kinds.MINDSPORE_STATISTICS: b"Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size\nSub,a,0,0,1,input,0,4\n",
+    kinds.RESULT_TABLE: b"Index,OpType,NPUDump,DataType,Address,GroundTruth\n0,Relu,a,float16,0,a\n",
+    kinds.NUMBERS: b"1.5\n-2e-3\nnan\n",
+    kinds.SCRIPT: b"#!/usr/bin/env python\nimport acl\n",
+    kinds.TEXT: b"some words\nand more of them\n",
+    kinds.PROTOTXT: b'# a net\nname: "net"\nlayer {\n  name: "conv"\n  type: "Convolution"\n}\n',
+    kinds.SOLVER: b'net: "train.prototxt"\nbase_lr: 0.1\nmax_iter: 5\n',
+    kinds.ONNX_TEXT: b'ir_version: 7\ngraph {\n  node {\n    op_type: "Relu"\n  }\n}\n',
+    kinds.GE_ONNX: b'ir_version: 7\nproducer_name: "GE"\ngraph {\n  node {\n    name: "a"\n    op_type: "ge:Relu"\n  }\n}\n',
+    kinds.GE_TEXT: b'graph {\n  name: "g"\n  op {\n    name: "a"\n    type: "Relu"\n  }\n}\n',
+    kinds.GE_READABLE: b'graph("g"):\n  %a : [#users=1] = Node[type=Data] (attrs = {index: 0})\n  return (%a)\n',
+    kinds.GRAPH_DEF_TEXT: b'node {\n  name: "x"\n  op: "Placeholder"\n}\n',
+    kinds.QUANT_RECORD: b'record {\n  key: "conv"\n  value {\n    scale_d: 0.1\n  }\n}\n',
+    kinds.OM_JSON: b'{"name": "net", "graph": [{"op": []}]}',
+    kinds.FUSION_LOG: b'[{"session_and_graph_id": "0_0", "graph_fusion": {}, "ub_fusion": {}}]',
+    kinds.MIX_LIST: b'{"white-list": {"to-remove": ["Mul"]}}',
+    kinds.FUSION_SWITCH: b'{"Switch": {"GraphFusion": {"ALL": "off"}}}',
+    kinds.ACL: b'{"dump": {"dump_path": "out", "dump_list": []}}',
+    kinds.MINDSPORE_CONFIG: b'{"common_dump_settings": {"path": "/out"}}',
+    kinds.MSPROBE: b'{"Module.conv.Conv2d.forward.0": {"input_args": []}}',
+    kinds.MSPROBE_CONFIG: b'{"task": "tensor", "dump_path": "/out", "rank": [], "level": "L1"}',
+    kinds.QUANT_CONFIG: b'{"version": 1, "activation_offset": true, "conv": {}}',
+    kinds.OPS_INFO: b'{"Conv2D": {"opFile": {"value": "conv2d"}, "precision_reduce": {"flag": "true"}}}',
+    kinds.MANIFEST: b'{"backend": "onnx", "tensors": []}',
+    kinds.JSON: b'{"a": 1}',
+    kinds.ONNX: ONNX[:4] + b"\x12\x02pt" + b"\x3a\x05" + b"\x0a\x03\x0a\x01x",
+    kinds.GRAPH_DEF: b"\x0a" + bytes([len(NODE)]) + NODE + b"\x22\x03\x08\xaa\x01",
+    kinds.CAFFEMODEL: b"\x0a\x03net\xa2\x06\x06\x0a\x04conv",
+    kinds.RAW: np.random.RandomState(0).standard_normal(200).astype(np.float32).tobytes(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_each_kind_is_known_whatever_its_name(tmp_path, name):
+    path = tmp_path / "file.dat"
+    path.write_bytes(FILES[name])
+    found = kind_of_file(str(path))
+    assert found.name == name and found.words == kinds.WORDS[name]
+
+
+def test_a_dump_is_known_and_a_cut_one_too(tmp_path):
+    path = str(tmp_path / "Relu.a.1.2.1767323045000000")
+    write_dump(path, [], [TensorData(np.ones(500, np.float16))])
+    assert kind_of_file(path).name == kinds.DUMP
+    with open(path, "r+b") as stream:
+        stream.truncate(400)
+    assert kind_of_file(path).name == kinds.DUMP
+
+
+def test_text_in_another_encoding_is_text(tmp_path):
+    path = tmp_path / "net.prototxt"
+    path.write_bytes("# 网络结构\n".encode("gbk") + FILES[kinds.PROTOTXT])
+    assert kind_of_file(str(path)).name == kinds.PROTOTXT
+
+
+def test_a_json_that_is_too_large_to_be_read_is_told_by_its_first_keys(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_bytes(b'{"name": "net", "graph": [{"name": "net", "op": [' + b'{"name": "a"},' * (700 * 1024) + b"{}]}]}")
+    assert kind_of_file(str(path)).name == kinds.OM_JSON
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(MissingPath):
+        kind_of_file(str(tmp_path / "none"))
+
+
+MODELS = [kinds.OM_JSON, kinds.GE_TEXT, kinds.OM, kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON]
+
+
+@pytest.mark.parametrize("name", sorted(set(FILES) - {kinds.GE_TEXT, kinds.OM_JSON}))
+def test_what_is_given_as_a_model_and_is_none_is_named(tmp_path, name):
+    path = tmp_path / "model"
+    path.write_bytes(FILES[name])
+    with pytest.raises(InputError) as caught:
+        load_model(str(path))
+    if name not in MODELS:
+        assert "this is %s, not the compiled model" % kinds.WORDS[name] in caught.value.message and "ge_proto_" in caught.value.hint
+    else:
+        assert model_error(str(path)) is None
+
+
+@pytest.mark.parametrize(
+    "form, name", [("ge_onnx_00000012_graph_1_Build.pbtxt", kinds.GE_ONNX), ("ge_readable_00000012_graph_1_Build.txt", kinds.GE_READABLE)]
+)
+def test_the_same_graph_in_the_right_form_is_named_where_it_lies_beside(tmp_path, form, name):
+    path = tmp_path / form
+    path.write_bytes(FILES[name])
+    assert "ge_proto_*_Build.txt, which GE writes beside it" in model_error(str(path)).hint
+    beside = tmp_path / "ge_proto_00000012_graph_1_Build.txt"
+    beside.write_bytes(FILES[kinds.GE_TEXT])
+    assert model_error(str(path)).hint == "give %s, the same graph" % beside
+    for command in (
+        ["compare", str(tmp_path), str(tmp_path), "-f", str(path), "-o", str(tmp_path / "out")],
+        ["graph", str(path), "-o", str(tmp_path / "g")],
+    ):
+        done = run_here(["goldwatch", *command])
+        assert done.returncode == 4 and kinds.WORDS[name] in done.stderr and str(beside) in done.stderr
+
+
+def test_a_graph_without_its_frame_is_read_and_noted(tmp_path):
+    path = tmp_path / "dynamo_original_graph_1_rank_0_pid_1_ts_1.txt"
+    path.write_text('name: "g"\nop {\n  name: "a"\n  type: "Relu"\n}\n')
+    model = load_model(str(path))
+    assert [op.name for op in model.ops] == ["a"] and "before GE compiled it" in " ".join(model.notes)
+
+
+@pytest.mark.parametrize("ending", ["prototxt", "txt", "net"])
+def test_a_graph_is_drawn_by_what_its_file_holds(tmp_path, ending):
+    path = tmp_path / ("net." + ending)
+    path.write_text('name: "net"\nlayer {\n  name: "in"\n  type: "Input"\n  top: "in"\n  input_param { shape { dim: 1 } }\n}\n')
+    assert run_here(["goldwatch", "graph", str(path), "-o", str(tmp_path / "net.html")]).returncode == 0
+
+
+RAW_FILES = [("t.pt", kinds.TORCH), ("o_0.bin", kinds.RAW), ("o.txt", kinds.NUMBERS), ("intensor0.bin", kinds.ATB), ("a.npz", kinds.NPZ)]
+
+
+@pytest.mark.parametrize("file, name", RAW_FILES)
+def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
+    path = tmp_path / file
+    path.write_bytes(FILES[name])
+    out = str(tmp_path / "out")
+    for words in (
+        ["convert", str(path), "-o", out],
+        ["compare", str(path), str(path), "-o", out],
+        ["compare-op", str(path), str(path), "-o", out],
+    ):
+        done = run_here(["goldwatch", *words])
+        assert done.returncode == 4 and "this is %s" % kinds.WORDS[name] in done.stderr and "header length" not in done.stderr
+    done = run_here(["goldwatch", "inspect", str(path), "--format", "json"])
+    assert (done.returncode, json.loads(done.stdout)["what"]) == (0, kinds.WORDS[name])

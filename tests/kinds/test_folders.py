@@ -1,0 +1,92 @@
+"""What a folder holds that was given as TARGET or GOLDEN and is something else."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.kinds import kind as kinds
+from goldwatch.kinds.folders import kinds_in_folder
+
+STEP = os.path.join("20260102030405", "0", "net", "1", "0")
+FOLDERS = {
+    kinds.MSPROBE: ["step0/rank0/construct.json", "step0/rank0/dump_tensor_data/Module.conv.Conv2d.forward.0.output.0.pt"],
+    kinds.FX: ["net/0/mm-aten.mm.default.OUTPUT.0.20240125031118787351.npy"],
+    kinds.ATB: ["tensors/0/1_LinearOperation/after/intensor0.bin", "tensors/0/1_LinearOperation/after/outtensor0.bin"],
+    kinds.MINDSPORE: ["rank_0/Net/0/0/Conv2D.Conv2D-op12.0.0.1623124369613540.output.0.DefaultFormat.float16.npy"],
+    kinds.STATISTICS_DUMP: [os.path.join(STEP, "Relu.relu.3.3.1700000000000001.csv")],
+    kinds.CONVERTED: ["Relu.relu.3.3.1700000000000001.output.0.npy", "Relu.relu.3.3.1700000000000001.input.0.npy"],
+    kinds.TORCH: ["conv.pt", "relu.pt"],
+    kinds.RAW: ["net_0.bin"],
+}
+
+
+def fill(folder, names):
+    for name in names:
+        path = os.path.join(str(folder), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(b"x")
+
+
+@pytest.fixture
+def dump(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    write_dump(str(folder / "Relu.relu.3.3.1700000000000001"), [], [TensorData(np.ones((2, 3), np.float16))])
+    return str(tmp_path / "dump")
+
+
+@pytest.fixture
+def golden(tmp_path):
+    folder = tmp_path / "golden"
+    folder.mkdir()
+    np.save(str(folder / "relu.0.1700000000000000.npy"), np.ones((2, 3), np.float32))
+    return str(folder)
+
+
+def compare(tmp_path, *words):
+    return run_here(["goldwatch", *words, "-o", str(tmp_path / "out")])
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, name):
+    other = tmp_path / "other"
+    fill(other, FOLDERS[name])
+    assert kinds_in_folder(str(other))[0].name == name
+    done = compare(tmp_path, "compare", str(other), golden)
+    assert done.returncode == 4 and kinds.WORDS[name] in done.stderr and "hint: " in done.stderr
+    done = compare(tmp_path, "compare", dump, str(other))
+    assert done.returncode == 4 and kinds.WORDS[name] in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("relu",)])
+def test_target_and_golden_exchanged(tmp_path, dump, golden, words):
+    command = "compare-op" if words else "compare"
+    done = compare(tmp_path, command, golden, dump, *words)
+    assert done.returncode == 4 and "the two are exchanged" in done.stderr
+    assert "goldwatch compare %s %s" % (dump, golden) in done.stderr
+    assert compare(tmp_path, command, dump, golden, *words).returncode == 0
+
+
+def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, dump, golden):
+    os.rename(os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, "relu:0.npy"))
+    done = compare(tmp_path, "compare", dump, golden)
+    assert done.returncode == 4 and "such as relu:0.npy" in done.stderr and "goldwatch golden tf rename" in done.stderr
+    done = run_here(["goldwatch", "golden", "tf", "rename", golden, "--apply"])
+    assert done.returncode == 0 and "no time in its name" in done.stdout
+    done = compare(tmp_path, "compare", dump, golden)
+    assert done.returncode == 0
+    # One that is wrong among others that are right.
+    np.save(os.path.join(golden, "conv.1700000000000000.npy"), np.ones(2))
+    done = run_here(["goldwatch", "compare", dump, golden, "-o", str(tmp_path / "again")])
+    assert "1 npy file lacks an output index or a time in the name (conv.1700000000000000.npy)" in done.stderr
+
+
+def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
+    assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
+    assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
