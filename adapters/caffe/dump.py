@@ -14,6 +14,7 @@ from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
+from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
@@ -83,7 +84,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     -------
     dict
         ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (why Caffe was not used), and ``runs``: of each batch ``out``,
-        ``counts``, ``collisions``, ``too_long`` and ``seconds``.
+        ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
 
     Raises
     ------
@@ -108,6 +109,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
         result = _result_of(run_child(task, folder, progress), backend, _hint_for(job.net, backend))
     result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
+    result["warnings"] += ["%s: %s" % (run["out"], text) for run in result["runs"] for text in not_finite_warnings(run["not_finite"])]
     result["notes"] = chosen.notes
     return result
 

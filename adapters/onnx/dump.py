@@ -17,6 +17,7 @@ from ...netfiles.onnx_values import OnnxValue
 from ...wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
+from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
@@ -94,7 +95,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     -------
     dict
         ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``, ``nondeterministic``, ``inputs``,
-        ``overflowed`` (lists of name, number of values and type), ``options`` and ``warnings``.
+        ``overflowed`` (lists of name, number of values and type), ``not_finite`` (as in the manifest), ``options`` and ``warnings``.
 
     Raises
     ------
@@ -269,7 +270,7 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
 
 
 def _warnings(result: Mapping[str, Any]) -> List[str]:
-    out = name_warnings(result, "nodes")
+    out = name_warnings(result, "nodes") + not_finite_warnings(result["not_finite"])
     text = "input %s: %d values are too large for float16 and infinite in its .bin; compile the model without float16 for this input"
     out += [text % (printable(entry["name"]), entry["lost"]) for entry in result["inputs"] if entry["lost"]]
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ...naming import printable
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from .events import Dump, Key, load_value, read_dumps
@@ -48,7 +49,7 @@ def convert(
     -------
     dict
         ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to the first), ``parked``, ``hashed``,
-        with ``collisions`` and the list ``refusals``.
+        with ``collisions``, the list ``refusals`` and ``not_finite`` (as in the manifest).
     """
     dumps = read_dumps(root)
     dumps += _fetched_dumps(fetched) + _unseen_feeds(fetched, {dump.key for dump in dumps})
@@ -69,6 +70,9 @@ def convert(
             writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)
         writer.extra.update({"dumps": len(dumps) + len(lost), "refused": refusals})
+        found = not_finite_of(writer.tensors, _makers(writer.tensors, dumps))
+        if found is not None:
+            writer.extra[NOT_FINITE] = found
         counts = writer.counts
         collisions = dict(writer.collisions)
     return {
@@ -81,10 +85,23 @@ def convert(
         "hashed": counts["hashed"],
         "collisions": collisions,
         "refusals": refusals,
+        "not_finite": found,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if dump.op_type in _CALLS}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
     }
+
+
+def _makers(tensors: Sequence[Mapping[str, Any]], dumps: Sequence[Dump]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what tells of a manifest's entry whether its op itself made what is not finite: none of its inputs holds such values."""
+    held = {(entry["original_name"], entry["output_index"]) for entry in tensors if NOT_FINITE in entry}
+    inputs = {dump.key: dump.inputs for dump in dumps} if held else {}
+
+    def makes(entry: Mapping[str, Any]) -> bool:
+        key = (entry["original_name"], entry["output_index"])
+        return entry["type"] != "Const" and not any(read in held and read != key for read in inputs.get(key, ()))
+
+    return makes
 
 
 def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:

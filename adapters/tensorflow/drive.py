@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...filesystem.inputs import open_input
 from ...naming import printable
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from .convert import is_fused, plain_array
 from .notes import add_notes
@@ -168,6 +169,10 @@ class Driver:
             dumps = counts["written"] + counts["skipped"] + len(refusals)
             writer.extra.update(self.job["extra"], run={"index": number, "kind": "tfdbg"}, optimiser=optimiser_state(self._config))
             writer.extra.update(dumps=dumps, refused=refusals)
+            # tfdbg lists the tensors in the order of time; what each op reads it does not tell.
+            found = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
+            if found is not None:
+                writer.extra[NOT_FINITE] = found
             collisions = dict(writer.collisions)
         entry = {
             "out": out,
@@ -181,6 +186,7 @@ class Driver:
             "hashed": counts["hashed"],
             "collisions": collisions,
             "refusals": refusals,
+            "not_finite": found,
             "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
             "calls": [],
             "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),

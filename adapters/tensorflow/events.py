@@ -23,6 +23,8 @@ _DEVICE = "_tfdbg_device_"
 _GRAPH = "_tfdbg_graph_"
 _DUMP = re.compile(r"(?P<leaf>.+)_(?P<slot>\d+)_(?P<debug>[A-Za-z]+)_(?P<time>\d+)(?:-(?P<again>\d+))?\Z", re.DOTALL)
 
+_COPY = re.compile(r"__copy_(?P<node>.+)_(?P<slot>\d+)\Z", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class Dump:
@@ -40,6 +42,8 @@ class Dump:
         The size of the event file: 0 when the tensor was too large for one.
     path
         The event file; empty where ``value`` was fetched instead.
+    inputs
+        The tensors that its op reads, as far as the run's graph tells them.
     """
 
     node: str
@@ -51,6 +55,7 @@ class Dump:
     size_bytes: int
     path: str
     value: Any = None
+    inputs: Tuple[Key, ...] = ()
 
     @property
     def tensor(self) -> str:
@@ -81,19 +86,20 @@ def _device_dumps(folder: str) -> List[Dump]:
     from tensorflow.python.debug.lib import debug_data
 
     device = str(debug_data.device_path_to_device_name(folder))
-    types: Dict[str, str] = {}
+    nodes: Dict[str, Any] = {}
     found: List[Tuple[str, Any, str]] = []
     for parent, _, files in os.walk(folder):
         scope = os.path.relpath(parent, folder)
         for name in files:
             path = os.path.join(parent, name)
             if name.startswith(_GRAPH):
-                types.update(_op_types(path))
+                nodes.update(_nodes(path))
                 continue
             match = _DUMP.match(name)
             if match is not None:
                 node = match.group("leaf") if scope == "." else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
                 found.append((node, match, path))
+    types = {name: op_type for name, (op_type, _) in nodes.items()}
     return [
         Dump(
             node=node,
@@ -104,16 +110,27 @@ def _device_dumps(folder: str) -> List[Dump]:
             again=int(match.group("again") or 0),
             size_bytes=os.path.getsize(path),
             path=path,
+            inputs=tuple(_tensor_of(text, types) for text in nodes.get(node, ("", ()))[1]),
         )
         for node, match, path in found
     ]
 
 
-def _op_types(path: str) -> Dict[str, str]:
+def _nodes(path: str) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
+    """Return type and inputs of each op of a graph that ran."""
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef.FromString(_event(path).graph_def)
-    return {str(node.name): str(node.op) for node in graph.node}
+    return {str(node.name): (str(node.op), tuple(name for name in node.input if not name.startswith("^"))) for node in graph.node}
+
+
+def _tensor_of(text: str, types: Dict[str, str]) -> Key:
+    """Return what an op's input is in the user's graph: the debugger puts copies before its readers, and feeds are ops of their own."""
+    name, _, slot = text.partition(":")
+    match = _COPY.match(name)
+    if match is not None and name in types:
+        name, slot = match.group("node"), match.group("slot")
+    return feed_of(name, types.get(name, "")) or (name, int(slot or 0))
 
 
 def _event(path: str) -> Any:
