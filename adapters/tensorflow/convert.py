@@ -13,7 +13,8 @@ from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from .events import Dump, Key, load_value, read_dumps
 from .longnames import UNFETCHABLE, Unwatched
-from .rules import copy_reason, fixed_kind, is_xla, known_garbage
+from .rules import copy_reason, fixed_kind, is_xla
+from .unwritten import attributes_of, never_written, partly_written
 
 
 def convert(
@@ -56,6 +57,7 @@ def convert(
     lost = fetched.lost if fetched is not None else []
     fed = {dump.key for dump in dumps if dump.is_feed}
     reasons = [_reason_by_name(dump, fed) for dump in dumps]
+    read = _Values(dumps)
     require_space(out, sum(dump.size_bytes for dump in dumps))
     refusals: List[Dict[str, str]] = []
     with GoldenWriter(out, "tensorflow", version, source, force=force, provisional=provisional) as writer:
@@ -63,7 +65,7 @@ def convert(
         numbers: Dict[Key, int] = {}
         for dump, reason in zip(dumps, reasons):
             if reason is None:
-                reason = _save(writer, dump, numbers, refusals)
+                reason = _save(writer, dump, numbers, refusals, read)
             if reason is not None:
                 writer.skip(dump.tensor, reason)
         for tensor in lost:
@@ -113,6 +115,8 @@ def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
             slot=int(tensor.value_index),
             op_type=str(tensor.op.type),
             device=str(tensor.op.device),
+            inputs=tuple((str(each.op.name), int(each.value_index)) for each in tensor.op.inputs),
+            attributes=attributes_of(tensor.op),
             timestamp_us=now_us,
             again=0,
             size_bytes=max(1, int(getattr(value, "nbytes", 1))),
@@ -149,10 +153,26 @@ def _reason_by_name(dump: Dump, fed: Set[Key]) -> Optional[str]:
         return None
     if dump.key in fed:
         return "the value that was fed replaces the computed one"
-    return copy_reason(dump.op_type) or known_garbage(dump.op_type, dump.slot) or fixed_kind(dump.op_type, dump.slot)
+    return copy_reason(dump.op_type) or never_written(dump.op_type, dump.slot, dump.attributes) or fixed_kind(dump.op_type, dump.slot)
 
 
-def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: List[Dict[str, str]]) -> Optional[str]:
+class _Values:
+    """The values that ops have read, by the dumps of what they read."""
+
+    def __init__(self, dumps: Sequence[Dump]) -> None:
+        self._dumps: Dict[Key, List[Dump]] = {}
+        for dump in dumps:
+            self._dumps.setdefault(dump.key, []).append(dump)
+
+    def of(self, dump: Dump, number: int) -> Optional[np.ndarray]:
+        """Return what an op read as its input of this number when it made a dump; None where that was not dumped."""
+        before = [each for each in self._dumps.get(dump.inputs[number], ()) if each.timestamp_us <= dump.timestamp_us]
+        return load_value(before[-1])[0] if before and before[-1].size_bytes else None
+
+
+def _save(
+    writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: List[Dict[str, str]], read: _Values
+) -> Optional[str]:
     """Save one dump; return the reason when it holds no numbers (a refusal is noted in ``refusals`` instead)."""
     if dump.size_bytes == 0:
         refusals.append({"tensor": dump.tensor, "reason": "the dump is empty: a tensor over 2 GB does not fit TensorFlow's event file"})
@@ -166,6 +186,9 @@ def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: L
     if value is None:
         return reason
     array, source_dtype = plain_array(value)
+    unwritten = partly_written(dump.op_type, dump.slot, array.shape, len(dump.inputs), lambda number: read.of(dump, number))
+    if unwritten is not None:
+        return unwritten
     op, index = dump.key
     number = numbers.get(dump.key, 0)
     numbers[dump.key] = number + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -24,6 +25,7 @@ from .recorder import Refused, optimiser_state, tensorflow_version, training_ref
 from .rules import is_xla
 from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
 from .tfdbg_listing import parse_listing
+from .unwritten import attributes_of, never_written
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
 UI_FACTORY = "tensorflow.python.debug.cli.ui_factory"
@@ -60,6 +62,7 @@ class Driver:
         self._number: Optional[int] = None
         self._at_end = False
         self._config: Any = None
+        self._graph: Any = None
         self._failure: Optional[BaseException] = None
 
     def actions(self) -> Dict[str, Action]:
@@ -76,6 +79,7 @@ class Driver:
             self._number = self.count if own else None
             self.count += own
             self._at_end = False
+            self._graph = graph
             self._config = getattr(session._sess, "_config", None)
             if self._number in self.wanted:
                 self._refuse_training(graph, request.fetches)
@@ -196,6 +200,12 @@ class Driver:
         self.done.append(entry)
 
     def _write(self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            attributes = attributes_of(self._graph.get_operation_by_name(command.op))
+            reason = never_written(command.op_type, command.output_index, attributes)
+            if reason is not None:
+                writer.skip(command.graph_tensor, reason)
+                return
         try:
             value = load_saved(path)
         except FormatError as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...filesystem.inputs import open_input
 from .rules import feed_of
+from .unwritten import ATTRIBUTES
 
 Key = Tuple[str, int]
 
@@ -42,8 +43,8 @@ class Dump:
         The size of the event file: 0 when the tensor was too large for one.
     path
         The event file; empty where ``value`` was fetched instead.
-    inputs
-        The tensors that its op reads, as far as the run's graph tells them.
+    inputs, attributes
+        The tensors that its op reads, and those of its attributes that :data:`~.unwritten.ATTRIBUTES` names, as far as they are known.
     """
 
     node: str
@@ -56,6 +57,7 @@ class Dump:
     path: str
     value: Any = None
     inputs: Tuple[Key, ...] = ()
+    attributes: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def tensor(self) -> str:
@@ -86,7 +88,7 @@ def _device_dumps(folder: str) -> List[Dump]:
     from tensorflow.python.debug.lib import debug_data
 
     device = str(debug_data.device_path_to_device_name(folder))
-    nodes: Dict[str, Any] = {}
+    nodes: Dict[str, _Node] = {}
     found: List[Tuple[str, Any, str]] = []
     for parent, _, files in os.walk(folder):
         scope = os.path.relpath(parent, folder)
@@ -99,7 +101,8 @@ def _device_dumps(folder: str) -> List[Dump]:
             if match is not None:
                 node = match.group("leaf") if scope == "." else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
                 found.append((node, match, path))
-    types = {name: op_type for name, (op_type, _) in nodes.items()}
+    types = {name: node.op_type for name, node in nodes.items()}
+    unknown = _Node("", (), {})
     return [
         Dump(
             node=node,
@@ -110,18 +113,30 @@ def _device_dumps(folder: str) -> List[Dump]:
             again=int(match.group("again") or 0),
             size_bytes=os.path.getsize(path),
             path=path,
-            inputs=tuple(_tensor_of(text, types) for text in nodes.get(node, ("", ()))[1]),
+            inputs=tuple(_tensor_of(text, types) for text in nodes.get(node, unknown).inputs),
+            attributes=nodes.get(node, unknown).attributes,
         )
         for node, match, path in found
     ]
 
 
-def _nodes(path: str) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
-    """Return type and inputs of each op of a graph that ran."""
+class _Node(NamedTuple):
+    """Type, inputs and some attributes of an op of the graph that ran."""
+
+    op_type: str
+    inputs: Tuple[str, ...]
+    attributes: Dict[str, bool]
+
+
+def _nodes(path: str) -> Dict[str, _Node]:
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef.FromString(_event(path).graph_def)
-    return {str(node.name): (str(node.op), tuple(name for name in node.input if not name.startswith("^"))) for node in graph.node}
+    found: Dict[str, _Node] = {}
+    for node in graph.node:
+        attributes = {name: bool(node.attr[name].b) for name in ATTRIBUTES if name in node.attr}
+        found[str(node.name)] = _Node(str(node.op), tuple(name for name in node.input if not name.startswith("^")), attributes)
+    return found
 
 
 def _tensor_of(text: str, types: Dict[str, str]) -> Key:
