@@ -89,7 +89,7 @@ def convert(
         "refusals": refusals,
         "not_finite": found,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
-        "calls": sorted({dump.node for dump in dumps if dump.op_type in _CALLS}),
+        "calls": sorted({dump.node for dump in dumps if _calls(dump.op_type)}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
     }
 
@@ -141,6 +141,17 @@ def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
 
 
 _CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "If", "While", "StatelessIf", "StatelessWhile"])
+
+
+def _calls(op_type: str) -> bool:
+    """Tell whether an op calls a function of the graph: the op of a Defun has the function's name for a type, which nobody registered."""
+    if op_type in _CALLS or op_type.startswith("_"):
+        return op_type in _CALLS
+    from tensorflow.python.framework import op_def_registry
+
+    if hasattr(op_def_registry, "get_registered_ops"):
+        return bool(op_type) and op_type not in op_def_registry.get_registered_ops()
+    return bool(op_type) and op_def_registry.get(op_type) is None
 
 
 def is_fused(op_type: str) -> bool:

@@ -45,7 +45,7 @@ class Driver:
 
     Attributes
     ----------
-    count, partial_runs, done, raised, error
+    count, partial_runs, listed, done, raised, error
         As of :class:`~.recorder.Recorder`.
     """
 
@@ -55,6 +55,7 @@ class Driver:
         self.scratch = scratch
         self.count = 0
         self.partial_runs = 0
+        self.listed: List[Dict[str, Any]] = []
         self.done: List[Dict[str, Any]] = []
         self.raised: List[Tuple[int, str]] = []
         self.error: Optional[GoldwatchError] = None
