@@ -241,7 +241,7 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     result: Dict[str, Any] = outcome.told.get("result", {})
     if outcome.died:
         keep_finished(options.out, _manifest_of(outcome.told))
-    elif result.get("complete"):
+    elif result.get("complete") and outcome.returncode == 0:
         add_to_manifest(options.out, complete=True)
     if outcome.interrupted:
         raise interrupted(len(golden_files(options.out)), options.out)

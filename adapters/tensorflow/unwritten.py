@@ -37,6 +37,8 @@ def never_written(op_type: str, slot: int, attributes: Mapping[str, Any]) -> Opt
     """Return why an output is never written, by the op's attributes (of those that are not known nothing is said), or None."""
     if op_type == "FusedBatchNormV3" and slot == 5:
         return "FusedBatchNormV3's output 5 is uninitialised memory on a CPU: it differs in every run"
+    if op_type == "FakeParam":
+        return "FakeParam stands for a value that nobody reads: its output is uninitialised memory"
     attribute, slots = _UNLESS.get(op_type, ("", frozenset()))
     if slot not in slots or attributes.get(attribute, True):
         return None

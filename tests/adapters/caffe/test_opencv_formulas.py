@@ -23,6 +23,8 @@ FORMULAS = {
     "reshape": ('type: "Reshape" reshape_param { shape { dim: 0 dim: -1 dim: 3 } }', None, X.reshape(2, 40, 3)),
     "reshape_one_axis": ('type: "Reshape" reshape_param { shape { dim: 2 dim: 2 } axis: 1 num_axes: 1 }', None, X.reshape(2, 2, 2, 6, 5)),
     "reshape_insert": ('type: "Reshape" reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }', None, X.reshape(2, 4, 6, 5, 1)),
+    # As in nets that were trained with SoftmaxWithLoss: the loss layer alone reads it.
+    "softmax with a loss_param": ('type: "Softmax" loss_param { ignore_label: 255 normalize: true }', None, softmax(X, 1)),
     "softmax": ('type: "Softmax" softmax_param { axis: -1 }', None, softmax(X, 3)),
     "mvn": ('type: "MVN"', None, (X - X.mean((2, 3), keepdims=True)) / (X.std((2, 3), keepdims=True) + 1e-9)),
     "mvn_across": (

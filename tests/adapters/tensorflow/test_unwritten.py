@@ -11,7 +11,7 @@ from goldwatch.adapters.tensorflow.unwritten import in_a_listing, never_written,
 SCRIPT = """
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import gen_array_ops, gen_data_flow_ops, gen_linalg_ops, gen_nn_ops, gen_rnn_ops
+from tensorflow.python.ops import gen_array_ops, gen_data_flow_ops, gen_functional_ops, gen_linalg_ops, gen_nn_ops, gen_rnn_ops
 
 tf.logging.set_verbosity(tf.logging.ERROR)
 state = np.random.RandomState(0)
@@ -44,6 +44,7 @@ for name, steps in (("short", 2), ("whole", 5)):
     fetched.append(gen_rnn_ops.block_lstm(tf.constant(steps, tf.int64), values(5, 2, 3), *cell, name=name))
 square = values(3, 3)
 fetched += [gen_linalg_ops.self_adjoint_eig_v2(square, compute_v=False, name="eig"), gen_linalg_ops.svd(square, compute_uv=False, name="svd")]
+fetched.append(gen_functional_ops.fake_param(tf.float32, [2], name="fake"))
 fetched += [gen_array_ops.empty([3], tf.float32, name="empty"), gen_array_ops.empty([3], tf.float32, init=True, name="zeros")]
 rows = [values(2, 3), values(1, 3)]
 fetched.append(gen_data_flow_ops.dynamic_stitch([tf.constant([0, 4]), tf.constant([2])], rows, name="gap"))
@@ -53,7 +54,7 @@ with tf.Session() as session:
 """
 UNWRITTEN = {
     **{"infer%d" % number: {1, 2, 3, 4} for number in range(3)},
-    "short": {0, 2, 3, 4, 5}, "eig": {1}, "svd": {1, 2}, "empty": {0}, "gap": {0},
+    "short": {0, 2, 3, 4, 5}, "eig": {1}, "svd": {1, 2}, "empty": {0}, "fake": {0}, "gap": {0},
 }  # fmt: skip
 
 
