@@ -185,6 +185,7 @@ def test_nodes_that_are_written_alike_are_compared_with_their_own_golden_data(tm
     assert done.returncode == 0 and "share the golden name" in done.stderr
     code, result = compared(tmp_path)
     assert code == 0 and {row["op"] for row in result["rows"] if row["verdict"] == "pass"} == set(names), result["rows"]
+    assert not any(row["reason"] for row in result["rows"] if row["verdict"] == "pass")
     (tmp_path / "golden" / "manifest.json").unlink()
     shutil.rmtree(str(tmp_path / "out"))
     code, result = compared(tmp_path)

@@ -78,6 +78,8 @@ def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
     done = tf("dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy"))
     assert done.code == 0, done.err
     found = golden("g")
+    told = {"path": str(made / model), "sha256": found.manifest["source"]["model"]}
+    assert found.manifest["original"] == {"framework": "tensorflow", "model": told}
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and found.one("other").tobytes() == own(made, "other").tobytes()
     assert found.one("weights").tobytes() == own(made, "w").tobytes() and found.one("fc.1").shape == (2, 3)
     assert found.one("scope/input").shape == (2, 4)
