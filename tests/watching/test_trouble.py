@@ -167,7 +167,9 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
         assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and changes
 
 
-def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(net, tmp_path) -> None:
+def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(
+    net, tmp_path
+) -> None:
     os.makedirs(net.golden, exist_ok=True)
     tensors, lines = [], ""
     for number, name in enumerate(("a/b", "a.b"), 1):
@@ -177,7 +179,10 @@ def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(ne
         tensors.append({"file": file, "original_name": name, "output_index": 0})
     with RunStore.begin(str(tmp_path / "store"), {}) as store:
         goldens = Goldens(net.golden, "auto", store, True)
-        for name, text in (("mapping.csv", lines), ("manifest.json", json.dumps({"tensors": tensors}))):
+        for name, text in (
+            ("mapping.csv", lines),
+            ("manifest.json", json.dumps({"tensors": tensors})),
+        ):
             with open(os.path.join(net.golden, name), "w") as stream:
                 stream.write(text)
             for file in ("1.npy", "2.npy", name):
