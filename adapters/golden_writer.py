@@ -25,6 +25,7 @@ from ..naming import (
     sanitise_golden,
 )
 from .aside import AsideFiles
+from .finite import NOT_FINITE, count_not_finite
 from .golden_names import GoldenNames, Key
 from .headers import container_header, npy_header
 from .manifest import (
@@ -198,6 +199,9 @@ class GoldenWriter:
             "sha256": "",
         }
         entry.update(extra)
+        nan, infinite = count_not_finite(array)
+        if nan or infinite:
+            entry[NOT_FINITE] = {"nan": nan, "inf": infinite}
         self._begun = name
         self._futures.append((entry, self._files.write(name, header, body)))
         self.tensors.append(entry)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import astuple, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import InputError, UsageError, require_file
+from ...errors import EXIT_INTERRUPTED, GoldwatchError, InputError, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
+from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
@@ -83,7 +85,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     -------
     dict
         ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (why Caffe was not used), and ``runs``: of each batch ``out``,
-        ``counts``, ``collisions``, ``too_long`` and ``seconds``.
+        ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
 
     Raises
     ------
@@ -106,8 +108,15 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
         task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
-        result = _result_of(run_child(task, folder, progress), backend, _hint_for(job.net, backend))
+        result = _result_of(
+            job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
+        )
     result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
+    result["warnings"] += [
+        "%s: %s" % (run["out"], text)
+        for run in result["runs"]
+        for text in not_finite_warnings(run["not_finite"])
+    ]
     result["notes"] = chosen.notes
     return result
 
@@ -184,16 +193,47 @@ def _hint_for(net: Net, backend: str) -> str:
     return "the message is the framework's own; the prototxt, the weights or the inputs do not fit each other"
 
 
-def _result_of(outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:
+def _with_module(problem: GoldwatchError, net: Net) -> GoldwatchError:
+    """Name the Python layer whose module cannot be imported, where that is what ended the child."""
+    missing = re.search(
+        r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)", problem.message
+    )
+    layers = [
+        (layer, layer.message.message("python_param").text("module"))
+        for layer in net.layers
+        if layer.type == "Python"
+    ]
+    if missing is None or not layers:
+        return problem
+    named = [(layer, module) for layer, module in layers if module == missing.group(1)]
+    layer, module = (named or layers)[0]
+    text = (
+        "layer %s (Python)" % layer.title
+        if named or len(layers) == 1
+        else "a layer of type Python, such as %s" % layer.title
+    )
+    message = "%s: its module %s cannot be imported: %s" % (
+        text,
+        printable(module),
+        problem.message,
+    )
+    return InputError(
+        message,
+        hint="put the module beside the prototxt, or its folder on PYTHONPATH, and install what it imports",
+    )
+
+
+def _result_of(net: Net, outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:
     """Return the child's result, or raise what ended it; a folder counts as complete only once the child has ended by itself."""
     done: List[Dict[str, Any]] = outcome.told.get("runs", [])
-    if not outcome.died:
+    # One that ends with a code of its own (a Python layer's, a library's at the end) may have been anywhere.
+    if outcome.returncode in (0, EXIT_INTERRUPTED):
         for run in done:
             if run["complete"]:
                 add_to_manifest(run["out"], complete=True)
     if outcome.interrupted:
         raise interrupted(done[-1]["counts"]["written"], done[-1]["out"]) if done else interrupted(0, "")
     if "result" not in outcome.told or outcome.returncode != 0:
-        raise outcome.problem(backend, hint)
+        raise _with_module(outcome.problem(backend, hint), net)
     result: Dict[str, Any] = dict(outcome.told["result"], runs=done)
     return result

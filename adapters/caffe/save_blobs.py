@@ -70,7 +70,7 @@ def save_blobs(
     targets = targets_of(model, [layers] if isinstance(layers, str) else list(layers))
     writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
     writer.extra["original"] = original_of("caffe", prototxt, {prototxt: writer.source["prototxt"]})
-    return save_run(backend, targets, {}, writer, lambda done, total: None, lambda: False)
+    return save_run(model, backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 
 def _refuse_in_place(own: Sequence[str], model: Net) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
+from ...netfiles.caffe_net import Net
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from .targets import Target, Targets
@@ -15,7 +17,27 @@ FILE_OVERHEAD_BYTES = 4096 + 128
 INTERRUPTED = "interrupted before this tensor was saved"
 
 
+class _Flow:
+    """Which blobs hold NaN or infinite values while the layers run one after the other."""
+
+    def __init__(self, net: Net) -> None:
+        self._net = net
+        self._blobs: Set[str] = set()
+        self._layer: Optional[int] = None
+        self._reads = False
+
+    def makes_not_finite(self, target: Target, is_so: bool) -> bool:
+        """Take note of a top; tell whether it holds such values (``is_so``) and nothing that its layer reads does."""
+        if target.number != self._layer:
+            self._layer = target.number
+            bottoms = self._net.layers[target.number].bottoms if target.number >= 0 else []
+            self._reads = any(bottom.text in self._blobs for bottom in bottoms)
+        (self._blobs.add if is_so else self._blobs.discard)(target.top)
+        return is_so and not self._reads
+
+
 def save_run(
+    net: Net,
     backend: Any,
     targets: Targets,
     arrays: Dict[str, np.ndarray],
@@ -27,6 +49,8 @@ def save_run(
 
     Parameters
     ----------
+    net
+        The prototxt.
     backend
         An object with ``complete``, ``size_bytes`` and ``run``.
     progress
@@ -48,11 +72,17 @@ def save_run(
         require_space(writer.out, backend.size_bytes(chosen, arrays) + FILE_OVERHEAD_BYTES * (len(chosen) + 2))
         seconds = {"forward": 0.0, "save": 0.0}
         interrupted = False
+        flow = _Flow(net)
+        makers: Set[str] = set()
         progress(0, len(chosen))
         for done, (target, array) in enumerate(_timed(backend.run(chosen, arrays), seconds), 1):
             begun = time.perf_counter()
             fields: Dict[str, Any] = dict(target.fields)
-            writer.write(target.name, target.output_index, array, identity=target.identity, **fields)
+            file = writer.write(
+                target.name, target.output_index, array, identity=target.identity, **fields
+            )
+            if flow.makes_not_finite(target, NOT_FINITE in writer.tensors[-1]):
+                makers.add(file)
             seconds["save"] += time.perf_counter() - begun
             progress(done, len(chosen))
             if stopped():
@@ -62,6 +92,9 @@ def save_run(
         for target in chosen if interrupted else []:
             if (target.layer, target.top, target.name, target.output_index) not in saved:
                 writer.skip(target.title, INTERRUPTED)
+        found = not_finite_of(writer.tensors, lambda entry: entry["file"] in makers)
+        if found is not None:
+            writer.extra[NOT_FINITE] = found
         writer.extra["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
         writer.close(complete=not interrupted)
     return {
@@ -70,6 +103,7 @@ def save_run(
         "counts": writer.counts,
         "collisions": writer.collisions,
         "too_long": ["%s:%d" % key for key in writer.too_long],
+        "not_finite": writer.extra.get(NOT_FINITE),
         "seconds": writer.extra["seconds"],
     }
 

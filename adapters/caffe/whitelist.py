@@ -137,6 +137,8 @@ RULES: Dict[str, Rule] = {
 _FREE_FIELDS = {
     *("name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down"),
     *("blobs_lr", "weight_decay", "transform_param"),
+    # Loss layers alone read it.
+    "loss_param",
 }
 
 

@@ -24,7 +24,7 @@ class Randomness:
 
     def __init__(self, model: OnnxModel, file: WireFile) -> None:
         self._model, self._file = model, file
-        self._constants = _constants(model)
+        self._constants = constants_of(model)
 
     def mark(self, nodes: Sequence[OnnxNode], tainted: Set[str]) -> None:
         """Add the outputs of those nodes that draw, or read what was drawn, to the set of values (nodes in topological order)."""
@@ -67,7 +67,8 @@ def reads(node: OnnxNode) -> Iterator[str]:
             yield from (value.name for value in inner.outputs)
 
 
-def _constants(model: OnnxModel) -> Dict[str, OnnxTensor]:
+def constants_of(model: OnnxModel) -> Dict[str, OnnxTensor]:
+    """Return the initializers and the values of Constants, but for those that somebody may feed."""
     found: Dict[str, OnnxTensor] = {}
     graphs: List[OnnxGraph] = list(model.graph.walk())
     for graph in graphs:

@@ -16,11 +16,13 @@ from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
 from .engine import Onnxruntime, Stop, Stopped
 from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
+from .makers import Makers
 from .narrow import is_narrow
 from .plan import NOT_NEEDED, Target, find_feed, is_branch, make_plan, skipped_branch, skipped_within, targets_of
 from .randomness import Randomness
@@ -47,7 +49,9 @@ class _Sums(threading.Thread):
         self.document["model"] = sums[self._model]
         if self._external:
             folder = os.path.dirname(os.path.abspath(self._model))
-            self.document["external_data"] = {os.path.relpath(path, folder): sums[path] for path in self._external}
+            self.document["external_data"] = {
+                os.path.relpath(path, folder): sums[path] for path in self._external
+            }
         self.original = original_of("onnx", self._model, sums, data=self._external)
         self._parent.tell(sums=self.document, original=self.original)
 
@@ -115,9 +119,16 @@ class _Run:
                 for target in chosen:
                     if target not in saved:
                         writer.skip(target.title, INTERRUPTED)
+            found = not_finite_of(writer.tensors, Makers(self._model, writer.tensors))
+            if found is not None:
+                writer.extra[NOT_FINITE] = found
             self._sums.join()
             writer.source.update(self._source())
-            writer.extra.update(original=self._sums.original, options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
+            writer.extra.update(
+                original=self._sums.original,
+                options=self._backend.options,
+                seconds={"whole": round(time.perf_counter() - begun, 6)},
+            )
             writer.close(complete=not self._stop.asked)
         self._parent.tell(result=self._result(writer, chosen))
 
@@ -229,6 +240,7 @@ class _Run:
             "collisions": writer.collisions,
             "too_long": ["%s:%d" % key for key in writer.too_long],
             "nondeterministic": [printable(target.title) for target in chosen if target.nondeterministic],
+            "not_finite": writer.extra.get(NOT_FINITE),
             "inputs": writer.extra.get("inputs", []),
             "overflowed": [[fed.name, fed.overflowed, fed.type.name] for fed in (*self._inputs, *self._given) if fed.overflowed],
             "options": self._backend.options,

@@ -38,17 +38,24 @@ class Report:
     def __init__(self, parent: Parent, folder: str) -> None:
         self.folder = folder
         self.state: Dict[str, Any] = {"import_error": None, "version": None, "runs": 0, "done": [], "raised": [], "npu_missing": False}
-        self.state.update(partial_runs=0, children=False)
+        self.state.update(partial_runs=0, children=False, listed=[])
         self._parent = parent
         self._failed = False
 
     def note_recorder(self, recorder: Any) -> None:
         """Tell what a recorder (or a driver of tfdbg) has done so far."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
-        self.state.update(partial_runs=recorder.partial_runs, children=_children())
+        self.state.update(
+            partial_runs=recorder.partial_runs, children=_children(), listed=recorder.listed
+        )
         if recorder.error is not None:
             self.note_error(recorder.error)
         self.tell()
+
+    def note_foreign(self) -> None:
+        """Tell, in a process that the script forked, that it makes runs."""
+        with contextlib.suppress(OSError):
+            self._parent.tell(foreign=True)
 
     def note_error(self, error: GoldwatchError) -> None:
         """Tell the first error of goldwatch's own."""
@@ -113,6 +120,8 @@ def _recorder(job: Dict[str, Any], report: Report) -> Recorder:
         scratch=report.folder,
         on_change=report.note_recorder,
         provisional=True,
+        listing=job.get("listing", False),
+        on_foreign=report.note_foreign,
     )
 
 

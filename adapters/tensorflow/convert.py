@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ...naming import printable
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
 from .events import Dump, Key, load_value, read_dumps
 from .longnames import UNFETCHABLE, Unwatched
-from .rules import copy_reason, fixed_kind, is_xla, known_garbage
+from .rules import copy_reason, fixed_kind, is_xla
+from .unwritten import attributes_of, never_written, partly_written
 
 
 def convert(
@@ -48,13 +50,14 @@ def convert(
     -------
     dict
         ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to the first), ``parked``, ``hashed``,
-        with ``collisions`` and the list ``refusals``.
+        with ``collisions``, the list ``refusals`` and ``not_finite`` (as in the manifest).
     """
     dumps = read_dumps(root)
     dumps += _fetched_dumps(fetched) + _unseen_feeds(fetched, {dump.key for dump in dumps})
     lost = fetched.lost if fetched is not None else []
     fed = {dump.key for dump in dumps if dump.is_feed}
     reasons = [_reason_by_name(dump, fed) for dump in dumps]
+    read = _Values(dumps)
     require_space(out, sum(dump.size_bytes for dump in dumps))
     refusals: List[Dict[str, str]] = []
     with GoldenWriter(out, "tensorflow", version, source, force=force, provisional=provisional) as writer:
@@ -62,13 +65,16 @@ def convert(
         numbers: Dict[Key, int] = {}
         for dump, reason in zip(dumps, reasons):
             if reason is None:
-                reason = _save(writer, dump, numbers, refusals)
+                reason = _save(writer, dump, numbers, refusals, read)
             if reason is not None:
                 writer.skip(dump.tensor, reason)
         for tensor in lost:
             writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)
         writer.extra.update({"dumps": len(dumps) + len(lost), "refused": refusals})
+        found = not_finite_of(writer.tensors, _makers(writer.tensors, dumps))
+        if found is not None:
+            writer.extra[NOT_FINITE] = found
         counts = writer.counts
         collisions = dict(writer.collisions)
     return {
@@ -81,10 +87,29 @@ def convert(
         "hashed": counts["hashed"],
         "collisions": collisions,
         "refusals": refusals,
+        "not_finite": found,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
-        "calls": sorted({dump.node for dump in dumps if dump.op_type in _CALLS}),
+        "calls": sorted({dump.node for dump in dumps if _calls(dump.op_type)}),
         "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
     }
+
+
+def _makers(
+    tensors: Sequence[Mapping[str, Any]], dumps: Sequence[Dump]
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what tells of a manifest's entry whether its op itself made what is not finite: none of its inputs holds such values."""
+    held = {
+        (entry["original_name"], entry["output_index"]) for entry in tensors if NOT_FINITE in entry
+    }
+    inputs = {dump.key: dump.inputs for dump in dumps} if held else {}
+
+    def makes(entry: Mapping[str, Any]) -> bool:
+        key = (entry["original_name"], entry["output_index"])
+        return entry["type"] != "Const" and not any(
+            read in held and read != key for read in inputs.get(key, ())
+        )
+
+    return makes
 
 
 def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
@@ -96,6 +121,8 @@ def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
             slot=int(tensor.value_index),
             op_type=str(tensor.op.type),
             device=str(tensor.op.device),
+            inputs=tuple((str(each.op.name), int(each.value_index)) for each in tensor.op.inputs),
+            attributes=attributes_of(tensor.op),
             timestamp_us=now_us,
             again=0,
             size_bytes=max(1, int(getattr(value, "nbytes", 1))),
@@ -122,6 +149,17 @@ def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
 _CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "If", "While", "StatelessIf", "StatelessWhile"])
 
 
+def _calls(op_type: str) -> bool:
+    """Tell whether an op calls a function of the graph: the op of a Defun has the function's name for a type, which nobody registered."""
+    if op_type in _CALLS or op_type.startswith("_"):
+        return op_type in _CALLS
+    from tensorflow.python.framework import op_def_registry
+
+    if hasattr(op_def_registry, "get_registered_ops"):
+        return bool(op_type) and op_type not in op_def_registry.get_registered_ops()
+    return bool(op_type) and op_def_registry.get(op_type) is None
+
+
 def is_fused(op_type: str) -> bool:
     """Tell whether grappler made this op out of several of the graph."""
     return op_type.startswith("_Fused") or op_type == "_UnaryOpsComposition"
@@ -132,10 +170,38 @@ def _reason_by_name(dump: Dump, fed: Set[Key]) -> Optional[str]:
         return None
     if dump.key in fed:
         return "the value that was fed replaces the computed one"
-    return copy_reason(dump.op_type) or known_garbage(dump.op_type, dump.slot) or fixed_kind(dump.op_type, dump.slot)
+    return (
+        copy_reason(dump.op_type)
+        or never_written(dump.op_type, dump.slot, dump.attributes)
+        or fixed_kind(dump.op_type, dump.slot)
+    )
 
 
-def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: List[Dict[str, str]]) -> Optional[str]:
+class _Values:
+    """The values that ops have read, by the dumps of what they read."""
+
+    def __init__(self, dumps: Sequence[Dump]) -> None:
+        self._dumps: Dict[Key, List[Dump]] = {}
+        for dump in dumps:
+            self._dumps.setdefault(dump.key, []).append(dump)
+
+    def of(self, dump: Dump, number: int) -> Optional[np.ndarray]:
+        """Return what an op read as its input of this number when it made a dump; None where that was not dumped."""
+        before = [
+            each
+            for each in self._dumps.get(dump.inputs[number], ())
+            if each.timestamp_us <= dump.timestamp_us
+        ]
+        return load_value(before[-1])[0] if before and before[-1].size_bytes else None
+
+
+def _save(
+    writer: GoldenWriter,
+    dump: Dump,
+    numbers: Dict[Key, int],
+    refusals: List[Dict[str, str]],
+    read: _Values,
+) -> Optional[str]:
     """Save one dump; return the reason when it holds no numbers (a refusal is noted in ``refusals`` instead)."""
     if dump.size_bytes == 0:
         refusals.append({"tensor": dump.tensor, "reason": "the dump is empty: a tensor over 2 GB does not fit TensorFlow's event file"})
@@ -149,6 +215,11 @@ def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: L
     if value is None:
         return reason
     array, source_dtype = plain_array(value)
+    unwritten = partly_written(
+        dump.op_type, dump.slot, array.shape, len(dump.inputs), lambda number: read.of(dump, number)
+    )
+    if unwritten is not None:
+        return unwritten
     op, index = dump.key
     number = numbers.get(dump.key, 0)
     numbers[dump.key] = number + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -14,6 +15,7 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...filesystem.inputs import open_input
 from ...naming import printable
+from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from .convert import is_fused, plain_array
 from .notes import add_notes
@@ -23,6 +25,7 @@ from .recorder import Refused, optimiser_state, tensorflow_version, training_ref
 from .rules import is_xla
 from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
 from .tfdbg_listing import parse_listing
+from .unwritten import attributes_of, never_written
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
 UI_FACTORY = "tensorflow.python.debug.cli.ui_factory"
@@ -42,7 +45,7 @@ class Driver:
 
     Attributes
     ----------
-    count, partial_runs, done, raised, error
+    count, partial_runs, listed, done, raised, error
         As of :class:`~.recorder.Recorder`.
     """
 
@@ -52,6 +55,7 @@ class Driver:
         self.scratch = scratch
         self.count = 0
         self.partial_runs = 0
+        self.listed: List[Dict[str, Any]] = []
         self.done: List[Dict[str, Any]] = []
         self.raised: List[Tuple[int, str]] = []
         self.error: Optional[GoldwatchError] = None
@@ -59,6 +63,7 @@ class Driver:
         self._number: Optional[int] = None
         self._at_end = False
         self._config: Any = None
+        self._graph: Any = None
         self._failure: Optional[BaseException] = None
 
     def actions(self) -> Dict[str, Action]:
@@ -75,6 +80,7 @@ class Driver:
             self._number = self.count if own else None
             self.count += own
             self._at_end = False
+            self._graph = graph
             self._config = getattr(session._sess, "_config", None)
             if self._number in self.wanted:
                 self._refuse_training(graph, request.fetches)
@@ -168,6 +174,10 @@ class Driver:
             dumps = counts["written"] + counts["skipped"] + len(refusals)
             writer.extra.update(self.job["extra"], run={"index": number, "kind": "tfdbg"}, optimiser=optimiser_state(self._config))
             writer.extra.update(dumps=dumps, refused=refusals)
+            # tfdbg lists the tensors in the order of time; what each op reads it does not tell.
+            found = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
+            if found is not None:
+                writer.extra[NOT_FINITE] = found
             collisions = dict(writer.collisions)
         entry = {
             "out": out,
@@ -181,6 +191,7 @@ class Driver:
             "hashed": counts["hashed"],
             "collisions": collisions,
             "refusals": refusals,
+            "not_finite": found,
             "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
             "calls": [],
             "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
@@ -190,6 +201,12 @@ class Driver:
         self.done.append(entry)
 
     def _write(self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            attributes = attributes_of(self._graph.get_operation_by_name(command.op))
+            reason = never_written(command.op_type, command.output_index, attributes)
+            if reason is not None:
+                writer.skip(command.graph_tensor, reason)
+                return
         try:
             value = load_saved(path)
         except FormatError as error:

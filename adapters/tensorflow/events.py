@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...filesystem.inputs import open_input
 from .rules import feed_of
+from .unwritten import ATTRIBUTES
 
 Key = Tuple[str, int]
 
 _DEVICE = "_tfdbg_device_"
 _GRAPH = "_tfdbg_graph_"
 _DUMP = re.compile(r"(?P<leaf>.+)_(?P<slot>\d+)_(?P<debug>[A-Za-z]+)_(?P<time>\d+)(?:-(?P<again>\d+))?\Z", re.DOTALL)
+
+_COPY = re.compile(r"__copy_(?P<node>.+)_(?P<slot>\d+)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Dump:
         The size of the event file: 0 when the tensor was too large for one.
     path
         The event file; empty where ``value`` was fetched instead.
+    inputs, attributes
+        The tensors that its op reads, and those of its attributes that :data:`~.unwritten.ATTRIBUTES` names, as far as they are known.
     """
 
     node: str
@@ -51,6 +56,8 @@ class Dump:
     size_bytes: int
     path: str
     value: Any = None
+    inputs: Tuple[Key, ...] = ()
+    attributes: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def tensor(self) -> str:
@@ -81,19 +88,21 @@ def _device_dumps(folder: str) -> List[Dump]:
     from tensorflow.python.debug.lib import debug_data
 
     device = str(debug_data.device_path_to_device_name(folder))
-    types: Dict[str, str] = {}
+    nodes: Dict[str, _Node] = {}
     found: List[Tuple[str, Any, str]] = []
     for parent, _, files in os.walk(folder):
         scope = os.path.relpath(parent, folder)
         for name in files:
             path = os.path.join(parent, name)
             if name.startswith(_GRAPH):
-                types.update(_op_types(path))
+                nodes.update(_nodes(path))
                 continue
             match = _DUMP.match(name)
             if match is not None:
                 node = match.group("leaf") if scope == "." else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
                 found.append((node, match, path))
+    types = {name: node.op_type for name, node in nodes.items()}
+    unknown = _Node("", (), {})
     return [
         Dump(
             node=node,
@@ -104,16 +113,41 @@ def _device_dumps(folder: str) -> List[Dump]:
             again=int(match.group("again") or 0),
             size_bytes=os.path.getsize(path),
             path=path,
+            inputs=tuple(_tensor_of(text, types) for text in nodes.get(node, unknown).inputs),
+            attributes=nodes.get(node, unknown).attributes,
         )
         for node, match, path in found
     ]
 
 
-def _op_types(path: str) -> Dict[str, str]:
+class _Node(NamedTuple):
+    """Type, inputs and some attributes of an op of the graph that ran."""
+
+    op_type: str
+    inputs: Tuple[str, ...]
+    attributes: Dict[str, bool]
+
+
+def _nodes(path: str) -> Dict[str, _Node]:
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef.FromString(_event(path).graph_def)
-    return {str(node.name): str(node.op) for node in graph.node}
+    found: Dict[str, _Node] = {}
+    for node in graph.node:
+        attributes = {name: bool(node.attr[name].b) for name in ATTRIBUTES if name in node.attr}
+        found[str(node.name)] = _Node(
+            str(node.op), tuple(name for name in node.input if not name.startswith("^")), attributes
+        )
+    return found
+
+
+def _tensor_of(text: str, types: Dict[str, str]) -> Key:
+    """Return what an op's input is in the user's graph: the debugger puts copies before its readers, and feeds are ops of their own."""
+    name, _, slot = text.partition(":")
+    match = _COPY.match(name)
+    if match is not None and name in types:
+        name, slot = match.group("node"), match.group("slot")
+    return feed_of(name, types.get(name, "")) or (name, int(slot or 0))
 
 
 def _event(path: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -92,6 +93,9 @@ class JobResult:
         What to raise once everything was shown, or None.
     twice
         Whether the script ran twice; then ``differences`` and ``same``.
+    listed
+        Of :func:`list_runs`, the script's own runs: ``first`` and ``last`` number of runs that are alike and follow one another, ``kind``,
+        and the names in ``fetches`` and ``feeds``.
     """
 
     python: Python
@@ -101,6 +105,7 @@ class JobResult:
     twice: bool = False
     differences: List[Difference] = field(default_factory=list)
     same: int = 0
+    listed: List[Dict[str, Any]] = field(default_factory=list)
 
     @property
     def advice(self) -> List[str]:
@@ -128,13 +133,7 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
     InputError
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
-    word, rest = _python_word(job.words)
-    options, kind, target, arguments = parse_python_words(rest)
-    if kind == FILE:
-        if not os.path.exists(target):
-            raise MissingPath("script %s does not exist" % printable(target), hint="it is read from the current folder")
-        if not os.path.isdir(target):
-            require_file(target, "script")
+    word, options, kind, target, arguments = _words(job)
     wanted = {number: os.path.abspath(out) for number, out in job.wanted.items()}
     for out in wanted.values():
         refuse_golden(out, job.force)
@@ -168,6 +167,56 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
             if result.failure is None:
                 _compare(result, wanted, again)
     return result
+
+
+def list_runs(job: ScriptJob) -> JobResult:
+    """Run the script and save nothing; the result's ``listed`` tells its own runs.
+
+    Raises
+    ------
+    UsageError
+        The words are no Python script.
+    InputError
+        No Python has TensorFlow.
+    """
+    word, options, kind, target, arguments = _words(job)
+    python = find_tensorflow_python(job.python, word)
+    with tempfile.TemporaryDirectory(prefix="goldwatch-tf-") as scratch:
+        document = {
+            "action": "dump",
+            "kind": kind,
+            "target": target,
+            "arguments": list(arguments),
+            "wanted": {},
+            "force": False,
+            "estimator": job.estimator,
+            "without_npu": job.without_npu,
+            "source": {},
+            "extra": {},
+            "listing": True,
+        }
+        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        outcome = run_job(python, options, document, scratch, [], job.own_stdout)
+    result = _judged(python, outcome, document)
+    result.listed = list(outcome.told["state"]["listed"])
+    if result.failure is None and not result.listed:
+        result.failure = never_reached(outcome, [0], job.estimator, False)
+    return result
+
+
+def _words(job: ScriptJob) -> Tuple[Optional[str], List[str], str, str, List[str]]:
+    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there is such a script."""
+    word, rest = _python_word(job.words)
+    options, kind, target, arguments = parse_python_words(rest)
+    if kind == FILE:
+        if not os.path.exists(target):
+            raise MissingPath(
+                "script %s does not exist" % printable(target),
+                hint="it is read from the current folder",
+            )
+        if not os.path.isdir(target):
+            require_file(target, "script")
+    return word, options, kind, target, arguments
 
 
 def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
@@ -237,7 +286,11 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
             "out": out,
             "force": job.force,
             "source": source,
-            "extra": {"model": printable(job.path), "python": printable(python.path), "original": _original(job, source)},
+            "extra": {
+                "model": printable(job.path),
+                "python": printable(python.path),
+                "original": _original(job, source),
+            },
         }
         job.tell("running %s with %s" % (job.path, python))
         result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
@@ -265,8 +318,14 @@ def _original(job: GraphJob, source: Dict[str, Any]) -> Dict[str, Any]:
     if not job.saved_model:
         return original_of("tensorflow", job.path, {job.path: source["model"]})
     model = _saved_model_file(job.path)
-    variables = {os.path.join(job.path, role): digest for role, digest in source.items() if role.startswith("variables/")}
-    return original_of("tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables))
+    variables = {
+        os.path.join(job.path, role): digest
+        for role, digest in source.items()
+        if role.startswith("variables/")
+    }
+    return original_of(
+        "tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables)
+    )
 
 
 def _saved_model_file(folder: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from ...naming import printable
+from ..finite import not_finite_warnings
 from ..manifest import add_to_manifest
 
 GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
@@ -20,7 +21,7 @@ def add_notes(entry: Dict[str, Any]) -> None:
 
 
 def _notes(entry: Dict[str, Any]) -> List[str]:
-    notes: List[str] = []
+    notes: List[str] = not_finite_warnings(entry["not_finite"])
     if entry.get("drive"):
         fused = ", ".join(entry["fused"])
         notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
@@ -34,7 +35,10 @@ def _notes(entry: Dict[str, Any]) -> List[str]:
         notes.append("%d files have hash names, for theirs are longer than 255 bytes (mapping.csv)" % entry["hashed"])
     if entry["calls"]:
         calls = ", ".join(entry["calls"][:5])
-        notes.append("%s call functions, whose inner ops cannot be dumped: freeze the model (inlined) for those" % calls)
+        notes.append(
+            "functions are called (%s), and their inner ops cannot be dumped: freeze the model (inlined) for those"
+            % calls
+        )
     return notes
 
 

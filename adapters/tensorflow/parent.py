@@ -135,10 +135,10 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driv
     numbers = ", ".join(map(str, missing))
     made = "no run" if runs == 0 else "1 run (number 0)" if runs == 1 else "%d runs (0 to %d)" % (runs, runs - 1)
     kind = " of Estimators and MonitoredSessions" if estimator else ""
-    hint = "runs count from 0; initialisers and set-up runs do not count"
+    hint = "runs count from 0; initialisers, set-up, lone assignments and counters do not count; `list_runs` shows the others"
     if runs == 0:
         hint = "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; eager TensorFlow 2 code has none"
-    if runs == 0 and state["children"]:
+    if runs == 0 and (state["children"] or outcome.told.get("foreign")):
         hint = (
             "the script started other programs or processes, and runs in those are not seen: put the command that trains or infers itself "
             "behind --, or have it make its runs in the script's own process"

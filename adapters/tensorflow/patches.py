@@ -127,8 +127,14 @@ def forget_unmade(module: Any) -> None:
             setattr(made, attribute, None)
 
 
-def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
-    """Return ``(recorder, ticket)`` when this run is a chosen one, else None."""
+def _begin(session: Any, fetches: Any, kind: str, caller: str, feeds: Any) -> Any:
+    """Return ``(recorder, ticket)`` when this run is a chosen one, else None.
+
+    Parameters
+    ----------
+    feeds
+        A feed_dict, or a list of what is fed.
+    """
     setting_up: int = getattr(_scope, "set_up", 0)
     recorder = next((r for r in reversed(_active) if r.session is None or r.session is session), None)
     if recorder is None or setting_up or not on_users_behalf(caller):
@@ -141,7 +147,14 @@ def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
     if only_sets_up(session.graph, fetches) or asks_for_the_step(session.graph, fetches, caller):
         return None
     config = getattr(session, "_config", None)
-    ticket = recorder.begin(session.graph, fetches, "MonitoredSession" if monitored else kind, monitored, config)
+    ticket = recorder.begin(
+        session.graph,
+        fetches,
+        "MonitoredSession" if monitored else kind,
+        monitored,
+        config,
+        feed_names(feeds),
+    )
     return None if ticket is None else (recorder, ticket)
 
 
@@ -210,7 +223,7 @@ def _patch_run(base: Any) -> None:
     original = base.run
 
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        begun = _begin(self, fetches, "session.run", calling_module())
+        begun = _begin(self, fetches, "session.run", calling_module(), feed_dict)
         if begun is None:
             return original(self, fetches, feed_dict, options, run_metadata)
         return _run_watched(begun, original, self, fetches, feed_dict, options, run_metadata)
@@ -226,7 +239,7 @@ def _patch_make_callable(base: Any) -> None:
         caller = calling_module()
 
         def call(*values: Any, **options: Any) -> Any:
-            begun = _begin(self, fetches, "callable", caller)
+            begun = _begin(self, fetches, "callable", caller, feed_list)
             if begun is None:
                 # With feeds the plain one calls run, which must not count again.
                 with _inside("set_up"):
@@ -264,7 +277,7 @@ class _Callable:
 
     def __call__(self, *values: Any, **keywords: Any) -> Any:
         fetches = list(self._options.fetch) + list(self._options.target)
-        begun = _begin(self._session, fetches, "callable", self._caller)
+        begun = _begin(self._session, fetches, "callable", self._caller, list(self._options.feed))
         if begun is None:
             return self._plain(*values, **keywords)
         recorder, ticket = begun

@@ -143,9 +143,10 @@ def _split(entries: Sequence[Entry], fed: Set[Tuple[str, int]]) -> Tuple[List[En
     kept: List[Entry] = []
     left: Dict[Tuple[str, str], int] = {}
     handles = handle_enters((row.node, row.op_type) for row, _, _ in entries)
+    with_gradient = any(row.op_type.startswith("FusedBatchNormGrad") for row, _, _ in entries)
     for row, number, key in entries:
         feed = feed_of(row.node, row.op_type) is not None
-        reason = None if feed else left_out(row.op_type, row.slot)
+        reason = None if feed else left_out(row.op_type, row.slot, with_gradient)
         if reason is None and row.node in handles:
             reason = "%s carries a handle into a loop, not numbers" % row.op_type
         if reason is None and not feed and key in fed:

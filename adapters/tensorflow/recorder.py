@@ -14,7 +14,7 @@ from ...naming import printable
 from .convert import convert
 from .longnames import Unwatched, explicit_watches, long_tensors
 from .notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
-from .runs import trains
+from .runs import fetch_names, trains
 
 TF2_TRAINING = "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step would have other tensors"
 
@@ -63,11 +63,17 @@ class Recorder:
         Called with this recorder whenever a run was converted or given up.
     provisional
         Leave it to a parent process to call the golden folders complete.
+    listing
+        Keep fetches and feeds of every run in :attr:`listed`.
+    on_foreign
+        Called when a process that the script forked makes a run: nothing of it is seen here.
 
     Attributes
     ----------
     count
         The user's own runs so far.
+    listed
+        ``first``, ``last``, ``kind``, ``fetches`` and ``feeds`` of the runs; like ones that follow one another are one entry.
     partial_runs
         Calls of ``partial_run``, which cannot be watched and do not count.
     done
@@ -89,6 +95,8 @@ class Recorder:
         scratch: Optional[str] = None,
         on_change: Optional[Callable[[Recorder], None]] = None,
         provisional: bool = False,
+        listing: bool = False,
+        on_foreign: Callable[[], None] = lambda: None,
     ) -> None:
         self.wanted = dict(wanted)
         self.force = force
@@ -99,6 +107,9 @@ class Recorder:
         self.scratch = scratch
         self.on_change = on_change
         self.provisional = provisional
+        self.listing = listing
+        self.on_foreign = on_foreign
+        self.listed: List[Dict[str, Any]] = []
         self.count = 0
         self.partial_runs = 0
         self.done: List[Dict[str, Any]] = []
@@ -107,20 +118,38 @@ class Recorder:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def begin(self, graph: Any, fetches: Any, kind: str, monitored: bool, config: Any = None) -> Optional[Ticket]:
+    def begin(
+        self,
+        graph: Any,
+        fetches: Any,
+        kind: str,
+        monitored: bool,
+        config: Any = None,
+        feeds: Optional[Iterable[str]] = None,
+    ) -> Optional[Ticket]:
         """Count one of the user's runs; return a ticket when it is a chosen one.
+
+        Parameters
+        ----------
+        feeds
+            The names of the tensors that are fed; None: not known.
 
         Raises
         ------
         Refused
             The run cannot give golden data under this TensorFlow.
         """
-        if (self.monitored_only and not monitored) or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             # A process that the script forked counts for itself; it must not write into the same folders.
+            self.on_foreign()
+            return None
+        if self.monitored_only and not monitored:
             return None
         with self._lock:
             number = self.count
             self.count += 1
+            if self.listing:
+                self._list(number, kind, fetch_names(graph, fetches), sorted(feeds or ()))
         if number not in self.wanted or self.error is not None:
             return None
         version = tensorflow_version()
@@ -130,6 +159,15 @@ class Recorder:
         root = tempfile.mkdtemp(prefix="tfdbg-", dir=self.scratch)
         extra = dict(self.extra, run={"index": number, "kind": kind}, optimiser=optimiser_state(config))
         return Ticket(number, self.wanted[number], root, extra)
+
+    def _list(self, number: int, kind: str, fetches: List[str], feeds: List[str]) -> None:
+        entry = {"first": number, "last": number, "kind": kind, "fetches": fetches, "feeds": feeds}
+        if self.listed and all(
+            self.listed[-1][name] == entry[name] for name in ("kind", "fetches", "feeds")
+        ):
+            self.listed[-1]["last"] = number
+        else:
+            self.listed.append(entry)
 
     def finish(self, ticket: Ticket) -> None:
         """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so that the script is not disturbed."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, FrozenSet, Iterable, Optional, Set, Tuple
 
+from .unwritten import in_a_listing
+
 _FEED = re.compile(r"_arg_(.+)_(\d{1,9})_\d{1,9}\Z")
 _RECEIVED_FEED = re.compile(r"_recv_(.+)_(\d{1,9})\Z")
 
@@ -80,13 +82,6 @@ def feed_of(node: str, op_type: str) -> Optional[Tuple[str, int]]:
     return (match.group(1), int(match.group(2))) if match else None
 
 
-def known_garbage(op_type: str, slot: int) -> Optional[str]:
-    """Return why this output never holds data on a CPU, or None."""
-    if op_type == "FusedBatchNormV3" and slot == 5:
-        return "FusedBatchNormV3's output 5 is uninitialised memory on a CPU: it differs in every run"
-    return None
-
-
 def is_xla(op_type: str) -> bool:
     """Tell whether this op stands for ops of the graph that XLA compiled into one."""
     return op_type in _XLA
@@ -125,10 +120,20 @@ def handle_enters(ops: Iterable[Tuple[str, str]]) -> Set[str]:
     return found
 
 
-def left_out(op_type: str, slot: int) -> Optional[str]:
-    """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None."""
+def left_out(op_type: str, slot: int, with_gradient: bool = False) -> Optional[str]:
+    """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None.
+
+    Parameters
+    ----------
+    with_gradient
+        Whether the run computes the gradient of a FusedBatchNorm.
+    """
     if op_type.startswith("Stack"):
         return "%s belongs to a loop's gradient stack" % op_type
     if op_type.startswith("Iterator") and not op_type.startswith("IteratorGetNext"):
         return "%s belongs to an input iterator" % op_type
-    return fixed_kind(op_type, slot) or known_garbage(op_type, slot) or copy_reason(op_type)
+    return (
+        fixed_kind(op_type, slot)
+        or in_a_listing(op_type, slot, with_gradient)
+        or copy_reason(op_type)
+    )

@@ -22,6 +22,31 @@ _ON_THE_STEP = frozenset(
 )
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
 _ASSIGN = ("Assign", "AssignVariableOp")
+_CHANGE = ("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp")
+# What a value may pass on its way into a variable without having been computed.
+_PLAIN = (
+    "Cast",
+    "Const",
+    "Fill",
+    "Identity",
+    "NoOp",
+    "Placeholder",
+    "PlaceholderWithDefault",
+    "ReadVariableOp",
+    "Reshape",
+    "Shape",
+)
+_SOURCES = (
+    "Placeholder",
+    "Iterator",
+    "OneShotIterator",
+    "PyFunc",
+    "EagerPyFunc",
+    "ReadFile",
+    "ReaderRead",
+    "Decode",
+    "ParseExample",
+)
 _SET_UP = (
     "MakeIterator",
     "InitializeTable",
@@ -99,6 +124,19 @@ def fetched_ops(graph: Any, fetches: Any) -> List[Any]:
     return ops
 
 
+def fetch_names(graph: Any, fetches: Any) -> List[str]:
+    """Return the names of what is fetched, each once: of tensors with the number of the output, of ops without."""
+    names: Dict[str, None] = {}
+    for leaf in _leaves(fetches):
+        try:
+            names[
+                str(graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True).name)
+            ] = None
+        except (TypeError, ValueError, KeyError):
+            names.update((str(op.name), None) for op in fetched_ops(graph, leaf))
+    return list(names)
+
+
 def _leaves(fetches: Any) -> Iterable[Any]:
     if isinstance(fetches, (list, tuple, set)):
         for part in fetches:
@@ -113,33 +151,96 @@ def _leaves(fetches: Any) -> Iterable[Any]:
 
 
 def only_sets_up(graph: Any, fetches: Any) -> bool:
-    """Tell whether a run only initialises something or asks what is initialised (or fetches nothing at all)."""
+    """Tell whether a run only initialises, assigns or counts something, or asks what is initialised (or fetches nothing at all)."""
     ops = fetched_ops(graph, fetches)
     if not ops:
         return not list(_leaves(fetches))
-    return all(_sets_up(graph, op, 0) for op in ops)
+    ends = [end for op in ops for end in _ends(op, 0)]
+    if all(_sets_up(graph, end) for end in ends):
+        return True
+    return all(
+        _sets_up(graph, end) or _assigns(end) or _counts(end) for end in ends
+    ) and not _computes(ops)
+
+
+def _ends(op: Any, depth: int) -> List[Any]:
+    """Return what a run is asked for in the end: the members of groups, and the assignment that a value is read behind."""
+    behind = op.type == "NoOp" or (
+        op.type in ("Identity", "ReadVariableOp")
+        and any(_assigns(control) for control in op.control_inputs)
+    )
+    if not behind or not op.control_inputs or depth >= 50:
+        return [op]
+    return [end for control in op.control_inputs for end in _ends(control, depth + 1)]
+
+
+def _assigns(op: Any) -> bool:
+    return op.type in _ASSIGN or op.type in _CHANGE
+
+
+def _counts(op: Any) -> bool:
+    """Tell whether an op only reads a counter: a variable that holds one integer, such as the global step."""
+    while op.type in ("Identity", "ReadVariableOp") and op.inputs:
+        output = op.outputs[0]
+        if not output.dtype.base_dtype.is_integer or output.shape.ndims != 0:
+            return False
+        op = op.inputs[0].op
+    return (
+        op.type in _VARIABLES
+        and len(op.outputs) == 1
+        and (op.type == "VarHandleOp" or _is_whole_number(op.outputs[0]))
+    )
+
+
+def _is_whole_number(tensor: Any) -> bool:
+    return bool(tensor.dtype.base_dtype.is_integer) and tensor.shape.ndims == 0
+
+
+def _computes(ops: Iterable[Any]) -> bool:
+    """Tell whether what is assigned is computed from the model's inputs, not only fed, constant, random or another variable's."""
+    needed = needed_ops(ops).values()
+    if any(_is_gradient(op) for op in needed):
+        return True
+    if all(op.type in _PLAIN or op.type in _VARIABLES or _assigns(op) for op in needed):
+        return False
+    return any(op.type.startswith(_SOURCES) or "Dequeue" in op.type for op in needed)
 
 
 def _initializers(graph: Any) -> Set[str]:
     names: Set[str] = set()
     for collection in ("variables", "local_variables", "model_variables", "metric_variables"):
-        for variable in graph.get_collection(collection):
-            name = getattr(getattr(variable, "initializer", None), "name", None)
-            if name:
-                names.add(str(name))
-    return names
+        names.update(
+            _names_of(
+                getattr(variable, "initializer", None)
+                for variable in graph.get_collection(collection)
+            )
+        )
+    for collection in ("resources", "local_resources"):
+        names.update(
+            _names_of(
+                getattr(resource, "create", None) for resource in graph.get_collection(collection)
+            )
+        )
+    return names | _names_of(graph.get_collection("table_initializer"))
 
 
-def _sets_up(graph: Any, op: Any, depth: int) -> bool:
-    if op.type in _SET_UP or "report_uninitialized_" in op.name:
+def _names_of(ops: Iterable[Any]) -> Set[str]:
+    return {str(op.name) for op in ops if getattr(op, "name", None)}
+
+
+def _sets_up(graph: Any, op: Any) -> bool:
+    if (
+        op.type in _SET_UP
+        or "report_uninitialized_" in op.name
+        or (op.type == "NoOp" and not op.control_inputs)
+    ):
         return True
     if op.type in _ASSIGN:
         variable = op.inputs[0].op
-        plain = variable.type in _VARIABLES and op.name == variable.name + "/Assign"
-        return bool(plain) or op.name in _initializers(graph)
-    if op.type == "NoOp" and depth < 50:
-        return all(_sets_up(graph, control, depth + 1) for control in op.control_inputs)
-    return False
+        if variable.type in _VARIABLES and op.name == variable.name + "/Assign":
+            return True
+    # A resource's own op has no output, and any type.
+    return (op.type in _ASSIGN or not op.outputs) and op.name in _initializers(graph)
 
 
 def needed_ops(outputs: Iterable[Any], fed: Container[str] = ()) -> Dict[str, Any]:

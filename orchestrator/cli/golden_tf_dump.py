@@ -8,13 +8,17 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, dump_graph, run_script
+from goldwatch.adapters.tensorflow.jobs import list_runs as listed_runs
 
 from ..errors import EXIT_FAIL, InputError, UsageError
+from ..naming import printable
+from ..wording import listed
 from .common import format_option, print_json, put, say
 from .golden_words import golden_words
 from .steps import run_numbers
 
 _SHOWN = 20
+_NAMES = 8
 
 out_option = click.option("-o", "--output", "out", required=True, metavar="OUT", help="The golden folder; made when missing.")
 python_option = click.option("--python", metavar="PATH", help="The Python that has TensorFlow (default: found).")
@@ -41,7 +45,12 @@ def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...])
 
 
 @click.command()
-@out_option
+@click.option("-o", "--output", "out", metavar="OUT", help="The golden folder; made when missing.")
+@click.option(
+    "--list-runs",
+    is_flag=True,
+    help="Save nothing: show the script's own runs with their numbers, fetches and feeds.",
+)
 @click.option("--run-index", type=click.IntRange(min=0), metavar="N", help="Which of the script's own runs, from 0 (default: 0).")
 @click.option("--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/.")
 @click.option("--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions.")
@@ -59,7 +68,8 @@ def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...])
 @quiet_option
 @words_argument
 def dump(
-    out: str,
+    out: Optional[str],
+    list_runs: bool,
     run_index: Optional[int],
     steps: Optional[List[int]],
     estimator: bool,
@@ -80,13 +90,35 @@ def dump(
     """Run an unmodified TensorFlow 1.15 script and save every tensor of one of its runs as golden data.
 
     Grappler and graph optimisation are off, so that each op of the graph runs as itself. Runs are counted from 0 over the script's own
-    ones; initialisers and set-up do not count. Instead of a script: --pb or --saved-model with --inputs.
+    ones; initialisers, set-up, lone assignments and counters do not count. Instead of a script: --pb or --saved-model with --inputs.
 
-    Examples: goldwatch golden tf dump -o golden -- python infer.py --batch 1;
+    Examples: goldwatch golden tf dump --list-runs -- python infer.py;
+    goldwatch golden tf dump -o golden -- python infer.py --batch 1;
     goldwatch golden tf dump -o golden --pb frozen.pb --inputs input=image.npy
     """
     if run_index is not None and steps is not None:
         raise UsageError("--run-index and --steps exclude each other")
+    if list_runs:
+        if out or twice or pb or saved_model or run_index is not None or steps is not None:
+            raise UsageError(
+                "--list-runs saves nothing: it goes with --estimator, --without-npu and a script alone"
+            )
+        with golden_words():
+            result = listed_runs(
+                ScriptJob(
+                    {},
+                    list(words),
+                    estimator,
+                    without_npu=without_npu,
+                    **_common(python, force, output_format, quiet),
+                )
+            )
+        return _tell_runs(result, output_format)
+    if not out:
+        raise UsageError(
+            "no folder for the golden files",
+            hint="give -o OUT, or --list-runs to look at the script's runs first",
+        )
     common = _common(python, force, output_format, quiet)
     if pb is not None or saved_model is not None:
         _refuse_script_options(words, pb, saved_model, run_index, steps, estimator or without_npu, signature)
@@ -161,6 +193,27 @@ def _tell(result: JobResult, output_format: str) -> int:
     if output_format == "json":
         print_json(result.document())
     return EXIT_FAIL if result.differences else 0
+
+
+def _tell_runs(result: JobResult, output_format: str) -> int:
+    if output_format != "json":
+        for entry in result.listed:
+            first, last = entry["first"], entry["last"]
+            put("run %d" % first if first == last else "runs %d to %d" % (first, last))
+            put("  fetches %s" % _names(entry["fetches"]))
+            put("  feeds   %s" % _names(entry["feeds"]))
+    if result.failure is not None:
+        with golden_words():
+            raise result.failure
+    if output_format == "json":
+        print_json(
+            {"python": result.python.path, "tensorflow": result.version, "runs": result.listed}
+        )
+    return 0
+
+
+def _names(names: List[str]) -> str:
+    return listed([printable(name) for name in names], _NAMES) if names else "nothing"
 
 
 def _show(result: JobResult) -> None:

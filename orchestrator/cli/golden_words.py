@@ -17,6 +17,7 @@ _OPTIONS = {
     "force": "--force",
     "inputs": "-i",
     "max_input_bytes": "--max-input",
+    "list_runs": "--list-runs",
     "mean": "--mean",
     "output": "-o",
     "outputs": "--outputs",

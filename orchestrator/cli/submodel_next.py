@@ -24,7 +24,13 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     kind, model = done.original.kind, done.original.file_name
     ends = ";".join("%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end)
     atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
-    atc += (["--weight=dump.caffemodel"] if done.weights is not None else []) + ["--output=dump", _SOC]
+    # atc takes no Caffe model without weights; layers find theirs by name in those of the whole net, too.
+    atc += (
+        ["--weight=" + (_WEIGHTS if done.weights is None else "dump.caffemodel")]
+        if kind == "caffe"
+        else []
+    )
+    atc += ["--output=dump", _SOC]
     atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
     atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []
     # The outputs of an ONNX model are its ends.

@@ -8,7 +8,7 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence,
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
-from ..dumps.golden_remarks import unfit_golden
+from ..dumps.golden_remarks import original_name, unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
@@ -20,7 +20,7 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
-from ..naming import sanitise_golden, whole_name
+from ..naming import sanitise_device, sanitise_golden, whole_name
 from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
@@ -88,7 +88,12 @@ class Planner:
         self.golden, self._revision = golden, golden.revision
         if self.two_dumps != (golden.kind == "npu" and not self._by_model):
             self.two_dumps = not self.two_dumps
-            self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None, why_not=self._why_not)
+            self._by_name = Pairing(
+                None,
+                self._has_output,
+                self._has_input if self.two_dumps else None,
+                why_not=self._why_not,
+            )
         if self._model is not None and self.graph is not None:
             self._model.take(self._known.of(self.graph, golden, self.place))
 
@@ -279,11 +284,15 @@ class Planner:
         wanted = plan.golden_op or ""
         key = sanitise_golden(wanted)
         note = ""
-        if found.kind != "npu" and found.op_name not in (wanted, key):
-            note = "golden file of %s taken for %s" % (found.op_name, wanted)
-        elif found.kind != "npu" and found.op_name == key and self.graph is not None:
+        name = found.original or found.op_name
+        if found.kind != "npu" and name not in (wanted, key) and sanitise_device(name) != wanted:
+            note = "golden file of %s taken for %s" % (name, wanted)
+        elif found.kind != "npu" and name == key and self.graph is not None:
             sharing = self.graph.sharing_golden_name(wanted)
-            if sharing:
+            own = original_name(found.path) if sharing else None
+            if own is not None and own != wanted:
+                note = "golden file of %s taken for %s" % (own, wanted)
+            elif sharing and own is None:
                 note = "the golden name %s stands for %s: the file may be of another than %s" % (key, ", ".join(sharing[:5]), wanted)
         return row.but(reason="; ".join(filter(None, (row.reason, note)))) if note else row
 

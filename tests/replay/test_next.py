@@ -73,6 +73,23 @@ def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
     assert model_near(om, str(golden)) == str(compared / "net.prototxt")
 
 
+def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_path) -> None:
+    (tmp_path / "models").mkdir()
+    put_model(tmp_path / "models")
+    path = str(tmp_path / "models" / "net.prototxt")
+    golden, digest = compared / "golden", sha256_of_file(path)
+    document = {
+        "source": {"prototxt": digest},
+        "tensors": [],
+        "original": {"framework": "caffe", "model": {"path": path, "sha256": digest}},
+    }
+    (golden / "manifest.json").write_text(json.dumps(document))
+    assert model_near(str(compared / "model.json"), str(golden)) == path
+    # What lies there now is another one.
+    (tmp_path / "models" / "net.prototxt").write_text('name: "other"\n')
+    assert model_near(str(compared / "model.json"), str(golden)) is None
+
+
 def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
     monkeypatch.chdir(compared)
     (compared / "net").mkdir()

@@ -33,3 +33,11 @@ def refused(tmp_path):
         return done.stderr
 
     return run
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the command in the test's folder, and return how it ended."""
+    return lambda path, *words: run_here(
+        ["goldwatch", "golden", "onnx", "dump", path, *words], tmp_path
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jsonschema
 import numpy as np
 import onnx_models as build
@@ -10,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_golden import VERSION, plain_run
 
+from goldwatch.adapters.finite import count_not_finite
 from goldwatch.schemas import load_schema
 
 node = helper.make_node
@@ -306,3 +309,87 @@ def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
         folder.chmod(0o755)
     assert all(array.tobytes() == outside.arrays[key].tobytes() for key, array in inside.arrays.items())
     assert list(outside.manifest["source"]["external_data"]) == ["weights.bin"]
+    told = {
+        "path": str(folder / "weights.bin"),
+        "sha256": outside.manifest["source"]["external_data"]["weights.bin"],
+    }
+    assert outside.manifest["original"]["data"] == [told]
+
+
+def overflowing(mask=-np.inf):
+    """A mask that is infinite by itself, and behind it a node that overflows, and one that makes NaN of that."""
+    nodes = [
+        node("Where", ["m", "x", "ninf"], ["w"], name="mask"),
+        node("Softmax", ["w"], ["s"], name="soft"),
+        node("Mul", ["s", "big"], ["b"], name="scale"),
+        node("Sub", ["b", "b"], ["y"], name="sub"),
+    ]
+    weights = {
+        "m": np.array([True, True, False, True]),
+        "ninf": np.float32(mask),
+        "big": np.float32(3e38),
+    }
+    initializers = [build.weight(name, array) for name, array in weights.items()]
+    return build.model(nodes, [build.value("x", (2, 4))], [build.value("y", None)], initializers)
+
+
+def test_the_node_that_first_is_not_finite_is_named_and_masks_are_not(tmp_path, golden, run):
+    path = build.save(tmp_path / "m.onnx", overflowing())
+    np.save(str(tmp_path / "x.npy"), np.zeros((2, 4), np.float32))
+    quiet = golden(path, "--input", "x=x.npy", out="quiet")
+    assert quiet.manifest["not_finite"] == {"tensors": 1, "first": None}
+    loud = overflowing()
+    loud.graph.initializer[2].CopyFrom(
+        build.weight("big", np.float32(3.4e38) * np.ones(4, np.float32))
+    )
+    loud.graph.node[2].input[0] = "s2"
+    loud.graph.node.insert(2, node("Add", ["s", "one"], ["s2"], name="shift"))
+    loud.graph.initializer.append(build.weight("one", np.float32([9, 0, 0, 0])))
+    done = run(build.save(tmp_path / "loud.onnx", loud), "--input", "x=x.npy", "-o", "loud")
+    assert done.returncode == 0 and "first at scale:0 (Mul): 2 infinite of 8 values" in done.stderr
+    manifest = json.loads((tmp_path / "loud" / "manifest.json").read_text())
+    jsonschema.validate(manifest, load_schema("manifest"))
+    first = {"tensor": "scale:0", "type": "Mul", "nan": 0, "inf": 2, "elements": 8}
+    assert manifest["not_finite"] == {"tensors": 3, "first": first}
+    by_name = {entry["original_name"]: entry.get("not_finite") for entry in manifest["tensors"]}
+    assert (
+        by_name["sub"] == {"nan": 2, "inf": 0}
+        and by_name["mask"] == {"nan": 0, "inf": 2}
+        and by_name["soft"] is None
+    )
+
+
+def test_an_input_that_is_not_finite_is_named_itself(tmp_path, run):
+    proto = chain(("Abs", "a", {}), ("Neg", "n", {}), dtype=TensorProto.FLOAT16)
+    array = np.array([[np.nan, np.inf, 0], [1, 2, 3]], np.float16)
+    np.save(str(tmp_path / "x.npy"), array)
+    done = run(build.save(tmp_path / "m.onnx", proto), "--input", "v0=x.npy", "-o", "g")
+    assert (
+        done.returncode == 0
+        and "first at v0:0 (Input): 1 NaN and 1 infinite of 6 values" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.int32])
+def test_values_that_are_not_finite_are_counted(dtype):
+    array = np.zeros((3, (1 << 20) + 5), dtype)
+    if array.dtype.kind == "i":
+        assert count_not_finite(array) == (0, 0)
+        return
+    array[0, :2] = np.nan, np.inf
+    array[2, -1] = -np.inf
+    assert count_not_finite(array) == (1, 2)
+    # Finite values whose sum is none.
+    assert count_not_finite(np.full(100, np.finfo(dtype).max, dtype)) == (
+        0,
+        0,
+    ) and count_not_finite(np.float32([])) == (0, 0)
+
+
+def test_the_manifest_tells_where_model_and_external_data_lie(tmp_path, golden):
+    path = build.save(tmp_path / "m.onnx", chain(("Relu", "r", {})))
+    found = golden(path, "--random", "1").manifest
+    assert found["original"] == {
+        "framework": "onnx",
+        "model": {"path": str(path), "sha256": found["source"]["model"]},
+    }

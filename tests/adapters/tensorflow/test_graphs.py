@@ -78,6 +78,8 @@ def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
     done = tf("dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy"))
     assert done.code == 0, done.err
     found = golden("g")
+    told = {"path": str(made / model), "sha256": found.manifest["source"]["model"]}
+    assert found.manifest["original"] == {"framework": "tensorflow", "model": told}
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and found.one("other").tobytes() == own(made, "other").tobytes()
     assert found.one("weights").tobytes() == own(made, "w").tobytes() and found.one("fc.1").shape == (2, 3)
     assert found.one("scope/input").shape == (2, 4)
@@ -107,6 +109,15 @@ def test_saved_model_by_its_signature(tf, golden, made):
     found = golden("g")
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
     assert "model" in found.manifest["source"] and any(key.startswith("variables/") for key in found.manifest["source"])
+    original, source = found.manifest["original"], found.manifest["source"]
+    assert original["model"] == {
+        "path": str(made / "saved" / "saved_model.pb"),
+        "sha256": source["model"],
+    }
+    names = [key for key in source if key.startswith("variables/")]
+    assert original["data"] == [
+        {"path": str(made / "saved" / name), "sha256": source[name]} for name in names
+    ]
 
 
 def test_tags_and_signature(tf, golden, made):

@@ -33,12 +33,16 @@ def reference(text):
         if len(words) == 4 and re.match(r"\[[0-9]+\.[0-9]+\]$", words[0]):
             rows.append((words[2], words[3]))
     garbage = {"VarHandleOp", "AsString", "StringJoin"}
+    # Without a gradient it runs with is_training=False, and writes its first output alone.
+    inferring = not any(op_type.startswith("FusedBatchNormGrad") for op_type, _ in rows)
     kept, counts = [], {}
     for op_type, tensor in rows:
         number = counts.get(tensor, 0)
         counts[tensor] = number + 1
         node, _, slot = tensor.rpartition(":")
         if op_type in garbage or op_type.startswith("Stack") or (op_type == "FusedBatchNormV3" and slot == "5"):
+            continue
+        if inferring and op_type == "FusedBatchNormV3" and slot in "1234":
             continue
         if op_type == "IteratorV2" or (op_type == "Enter" and re.match("gradients/loop/.*/Enter", node)):
             # In these listings all that are called so in the gradient's loop carry stacks (pt leaves pickled objects).
@@ -63,7 +67,7 @@ def reference(text):
     return commands, mapping
 
 
-@pytest.mark.parametrize("name, count", [("infer", 166), ("train", 406), ("estimator", 34)])
+@pytest.mark.parametrize("name, count", [("infer", 162), ("train", 406), ("estimator", 30)])
 def test_listings_give_the_exact_commands(tf, tmp_path, name, count):
     done = tf("commands", listing(name), "--timestamp", T, "-o", "batch.txt")
     assert done.code == 0, done.err
@@ -165,7 +169,8 @@ def test_collisions_count_even_where_only_one_of_them_is_selected():
         ("TensorArrayV3", 1, False),
         ("TensorSliceDataset", 0, True),
         ("FusedBatchNormV3", 5, True),
-        ("FusedBatchNormV3", 4, False),
+        ("FusedBatchNormV3", 4, True),
+        ("FusedBatchNormV3", 0, False),
         ("Enter", 0, False),
         ("_Recv", 0, True),
     ],

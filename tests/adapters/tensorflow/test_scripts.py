@@ -44,14 +44,136 @@ with tf.Session() as session:
 
 
 def test_only_the_users_own_runs_count(tf, golden, script):
-    done = tf("dump", "-o", "g", "--steps", "0,1,2,3,4,5,6", "--", "python", script(NUMBERS))
-    assert done.code == 4 and "run 6 was never reached: the script made 6 runs (0 to 5)" in done.err
-    assert golden("g/0").one("bump").tolist() == [1.0, 1.0]
-    assert golden("g/1").one("x").tolist() == [5.0, 5.0]
-    assert golden("g/2").one("y").tolist() == [9.0, 9.0]
-    assert golden("g/3").one("bump").tolist() == [2.0, 2.0]
-    assert golden("g/4").one("bump").tolist() == [3.0, 3.0]
-    assert golden("g/5").one("y").tolist() == [13.0, 13.0]
+    done = tf("dump", "-o", "g", "--steps", "0,1,2,3", "--", "python", script(NUMBERS))
+    assert done.code == 4 and "run 3 was never reached: the script made 3 runs (0 to 2)" in done.err
+    assert golden("g/0").one("x").tolist() == [5.0, 5.0]
+    assert golden("g/1").one("y").tolist() == [9.0, 9.0]
+    assert golden("g/2").one("y").tolist() == [13.0, 13.0]
+
+
+SET_UP = (
+    QUIET
+    + """
+from tensorflow.python.ops import lookup_ops, resources
+x = tf.placeholder(tf.float32, [4], name="x")
+v = tf.get_variable("v", [4])
+r = tf.get_variable("r", [4], use_resource=True)
+step = tf.train.get_or_create_global_step()
+fed = tf.placeholder(tf.float32, [4], name="fed")
+table = lookup_ops.HashTable(lookup_ops.KeyValueTensorInitializer([1, 2], [3, 4], tf.int64, tf.int64), -1)
+everything = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
+everything.append(resources.initialize_resources(resources.shared_resources()))
+y = tf.multiply(x * v, r, name="y")
+kept = tf.assign(v, y, name="kept")
+with tf.control_dependencies([tf.assign_add(step, 1)]):
+    counted = tf.identity(y, name="counted")
+with tf.Session() as session:
+    session.run(tf.group(*everything))
+    for run in (v.assign(fed), r.assign(tf.reshape(fed, [4])), v.assign(fed).op):
+        session.run(run, {fed: np.ones(4)})
+    session.run([tf.assign_add(step, 1), step])
+    session.run(step)
+    session.run(r.assign(r * 0.5))
+    session.run(v.assign(tf.random_normal([4])))
+    for _ in range(3):
+        session.run([y, step], {x: np.ones(4)})
+    session.run(kept, {x: np.ones(4)})
+    session.run({"a": counted}, {"x:0": np.ones(4)})
+    session.run(r.read_value())
+"""
+)
+
+
+def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, script, tmp_path):
+    name = script(SET_UP)
+    done = tf("dump", "--list-runs", "--format", "json", "--", "python", name)
+    assert done.code == 0, done.err
+    found = [
+        (run["first"], run["last"], run["fetches"], run["feeds"]) for run in done.json()["runs"]
+    ]
+    assert found == [
+        (0, 2, ["y:0", "global_step:0"], ["x:0"]),
+        (3, 3, ["kept:0"], ["x:0"]),
+        (4, 4, ["counted:0"], ["x:0"]),
+        (5, 5, [found[-1][2][0]], []),
+    ]
+    shown = tf("dump", "--list-runs", "--", "python", name)
+    assert shown.out.splitlines()[:3] == [
+        "runs 0 to 2",
+        "  fetches y:0, global_step:0",
+        "  feeds   x:0",
+    ]
+    assert (
+        not (tmp_path / "golden").exists()
+        and tf("dump", "--list-runs", "-o", "g", "--", "python", name).code == 2
+    )
+    assert tf("dump", "--", "python", name).code == 2
+
+
+def test_the_inner_ops_of_functions_are_warned_of(tf, golden, script):
+    text = QUIET + """
+from tensorflow.python.framework import function
+@function.Defun(tf.float32)
+def swish(x):
+    return x * tf.sigmoid(x)
+x = tf.placeholder(tf.float32, [4], name="x")
+with tf.Session() as session:
+    session.run(tf.add(swish(x, name="call"), 1.0, name="y"), {x: np.ones(4)})
+"""
+    done = tf("dump", "-o", "g", "--", "python", script(text))
+    assert (
+        done.code == 0
+        and "functions are called (call), and their inner ops cannot be dumped" in done.err
+    )
+    assert any("functions are called" in note for note in golden("g").manifest["notes"])
+
+
+@pytest.mark.parametrize(
+    "first", [True, False], ids=["imported before the fork", "imported in the child"]
+)
+def test_runs_in_processes_of_the_script_are_told(tf, script, first):
+    lines = ["import multiprocessing", "def infer(queue):", "    import tensorflow as tf"]
+    lines += [
+        "    with tf.Session() as session:",
+        "        queue.put(float(session.run(tf.constant(1.0) + 1.0)))",
+    ]
+    lines += [
+        "queue = multiprocessing.Queue()",
+        "child = multiprocessing.Process(target=infer, args=(queue,))",
+    ]
+    lines += ["child.start()", "print(queue.get())", "child.join()"]
+    done = tf(
+        "dump", "-o", "g", "--", "python", script("\n".join(["import tensorflow"] * first + lines))
+    )
+    assert (
+        done.code == 4 and "2.0" in done.out and "started other programs or processes" in done.err
+    )
+
+
+def test_the_op_that_first_is_not_finite_is_named(tf, golden, script):
+    text = QUIET + """
+x = tf.placeholder(tf.float32, [4], name="x")
+mask = tf.constant([0.0, -np.inf, 0.0, 0.0], name="mask")
+soft = tf.nn.softmax(x + mask, name="soft")
+big = tf.multiply(soft * 1e38, FACTOR, name="big")
+y = tf.subtract(big, big, name="y")
+with tf.Session() as session:
+    session.run(y, {x: np.ones(4)})
+"""
+    done = tf("dump", "-o", "g", "--", "python", script(text.replace("FACTOR", "30.0")))
+    assert done.code == 0, done.err
+    first = golden("g").manifest["not_finite"]["first"]
+    assert (first["tensor"], first["inf"], first["nan"]) == (
+        "big:0",
+        3,
+        0,
+    ) and "the golden run itself comes to NaN or infinite values" in done.err
+    done = tf("dump", "-o", "m", "--", "python", script(text.replace("FACTOR", "1.0")))
+    assert (
+        done.code == 0
+        and golden("m").manifest["not_finite"]["first"] is None
+        and "itself comes to" not in done.err
+    )
 
 
 SEES = (
