@@ -382,7 +382,41 @@ for _name, _function in (
     each(_name.lower(), _function, curve=True, onnx=(_name,), tensorflow=(_name,), ascend=(_name,))
 
 
+# Several inputs, as PyTorch has them
+
+
+@operator(ascend=("AxpyV2",), per_row=True)
+def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Add a multiple: ``x1 + alpha * x2``; alpha is an input."""
+    values = [given(inputs, number) for number in range(3)]
+    return [elementwise(lambda a, b, alpha: a + alpha * b, *values, steps=arithmetic.intermediate if values[0].is_float else 0.0)]
+
+
+@operator(ascend=("Addcmul", "Addcdiv"), per_row=True)
+def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Add the product or quotient of two inputs, times the last one."""
+    values = [given(inputs, number) for number in range(4)]
+    if not all(value.is_float for value in values):
+        raise CannotCompute("how it rounds whole numbers is not known")
+    function = np.multiply if node.type == "Addcmul" else np.true_divide
+    return [elementwise(lambda x, a, b, value: x + value * function(a, b), *values, steps=arithmetic.intermediate)]
+
+
+@operator(ascend=("Lerp",), per_row=True)
+def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return start + weight · (end - start)."""
+    values = [given(inputs, number) for number in range(3)]
+    return [elementwise(lambda a, b, weight: a + weight * (b - a), *values, steps=arithmetic.intermediate)]
+
+
 # Choices
+
+
+@operator(ascend=("MaskedFill",), per_row=True)
+def masked_fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put one value where the mask is true."""
+    x, mask, value = (given(inputs, number) for number in range(3))
+    return [_chosen(mask, Value(value.array.astype(x.array.dtype).reshape(()), value.error), x)]
 
 
 @operator(onnx=("Where",), tensorflow=("SelectV2",), ascend=("SelectV2",), per_row=True)

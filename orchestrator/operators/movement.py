@@ -822,6 +822,12 @@ def fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [Value(np.full(whole(inputs, 0), given(inputs, 1).array.reshape(())))]
 
 
+@operator(ascend=("Fills",))
+def fill_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the attribute ``value`` in the input's shape and type."""
+    return [Value(np.full_like(given(inputs, 0).array, float(node.get("value"))))]
+
+
 @operator(tensorflow=("ZerosLike", "OnesLike"), ascend=("ZerosLike", "OnesLike"))
 def filled_like(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return zeros or ones of the input's shape and type."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from .movement import axis_of
 from .primitives import elementwise
-from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, listed, operator, whole
+from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
 from .value import Arithmetic, Value, joined
 
 Array = Any
@@ -155,6 +155,9 @@ def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
         axes = list(range(x.array.ndim))
     if not axes and node.dialect == ASCEND and x.array.ndim:
         raise CannotCompute("whether it reduces all axes or none where none are named is not known")
+    if not axes and node.dialect == TENSORFLOW and name == "EuclideanNorm":
+        # TensorFlow returns what it is not to reduce as it is, negative values too.
+        return [x]
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
     return [along(_RULES[name], x, axes, keep, arithmetic)]
 

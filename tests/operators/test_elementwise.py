@@ -195,6 +195,17 @@ def test_multiples_added():
         same(arrays(Node("caffe", "Axpy"), [factors.reshape(shape), x, y])[0], factors * x + y, 1e-6)
 
 
+def test_several_inputs_as_pytorch_has_them():
+    a, b, c = (tensor(seed, 2, 3) + 3 for seed in range(3))
+    half = np.float32([0.5])
+    same(arrays(Node("ascend", "AxpyV2"), [a, b, half])[0], a + 0.5 * b, 1e-6)
+    same(arrays(Node("ascend", "Addcmul"), [a, b, c, half])[0], a + 0.5 * b * c, 1e-6)
+    same(arrays(Node("ascend", "Addcdiv"), [a, b, c, half])[0], a + 0.5 * b / c, 1e-6)
+    same(arrays(Node("ascend", "Lerp"), [a, b, half])[0], (a + b) / 2, 1e-6)
+    made = arrays(Node("ascend", "MaskedFill"), [a, b > 3, np.float32(-1e4)])[0]
+    np.testing.assert_array_equal(made, np.where(b > 3, np.float32(-1e4), a))
+
+
 def test_choices_keep_values_bit_for_bit():
     condition = np.array([[True, False, True]])
     a, b = tensor(1, 2, 3), tensor(2, 2, 1)

@@ -562,6 +562,7 @@ def test_shapes_and_constants():
         assert arrays(Node(dialect, "OnesLike"), [whole(3, 4)])[0].tolist() == [1, 1]
         assert arrays(Node(dialect, "ZerosLike"), [whole(3, 4)])[0].tolist() == [0, 0]
         assert arrays(Node(dialect, "Range"), [whole(1), whole(6), whole(2)])[0].tolist() == [1, 3, 5]
+    assert arrays(Node("ascend", "Fills", {"value": 2.0}), [whole(3, 4)])[0].tolist() == [2, 2]
     assert arrays(Node("ascend", "FillD", {"dims": [2]}), [single(1.5)])[0].tolist() == [1.5, 1.5]
 
 
