@@ -417,7 +417,7 @@ def planned(
     seed: int,
     kinds: Sequence[str],
 ) -> List[Unit]:
-    """Return the runs of a trial, those of one scene together; any beginning of them is a fair part.
+    """Return the runs of a trial, those of one scene together; any beginning is a fair part.
 
     Parameters
     ----------
