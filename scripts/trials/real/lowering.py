@@ -623,7 +623,8 @@ def _bounds(graph: _Graph, node: Node) -> Tuple[float, float]:
         and node.input[1] in graph.constants
         and node.input[2] in graph.constants
     ):
-        return float(graph.constants[node.input[1]]), float(graph.constants[node.input[2]])
+        least, most = (graph.constants[value].reshape(-1)[0] for value in node.input[1:3])
+        return float(least), float(most)
     given = {entry.name: entry.f for entry in node.attribute}
     return given.get("min", -np.inf), given.get("max", np.inf)
 
@@ -644,6 +645,9 @@ def _constant(
         shape = _four(shape)
         where = "FRACTAL_Z" if op.type == "Conv2D" and habit.five and _whole(node) else "ND"
         kept = dtype
+    elif op.type == "BNInferenceD" and floating:
+        # Variances of real networks leave float16's range.
+        kept = "float32"
     elif op.type == "MatMulV2" and layout == "FRACTAL_NZ" and array.ndim == 2:
         where = "FRACTAL_NZ"
     shown = (array.size > 1 or op.originals is None) and (floating or op.type not in _INT_TOLD)
