@@ -50,7 +50,7 @@ def test_a_healthy_device_is_near_onnxruntime(real):
                 assert distance(real.healthy[op.name, index], golden) < 0.01, op.name
                 compared += bool(op.nodes)
     types = {op.type for op in real.lowered.ops}
-    wanted = {"Conv2D", "HardSwish", "LayerNorm", "Gelu", "Swish", "SoftmaxV2", "TransData", "Cast", "ArgMaxV2", "TopKV2"}
+    wanted = {"Conv2D", "HardSwish", "LayerNorm", "Gelu", "Swish", "SoftmaxV2", "TransData", "Cast", "ArgMaxD", "TopKV2"}
     assert compared > 40 and wanted <= types
 
 
@@ -148,3 +148,41 @@ def test_one_run_again_is_kept_with_its_command(tmp_path):
 @pytest.mark.parametrize("words", [["--nets", "nothing"], ["--keep", "x"], ["--kinds", "y"]])
 def test_usage(tmp_path, words):
     assert trial(tmp_path, *words).returncode == 2
+
+
+def test_operands_stand_in_the_order_of_the_node(real, tmp_path):
+    from onnx import TensorProto, helper, numpy_helper
+    from onnx import save as save_model
+    from trials.real import lowering
+
+    weights = {"w": (1, 8, 3), "r": (1, 8, 2), "b": (1, 16)}
+    random = np.random.RandomState(0)
+    arrays = {name: random.normal(size=shape).astype(np.float32) for name, shape in weights.items()}
+    arrays["one"] = np.ones(1, np.float32)
+    nodes = [helper.make_node("Sub", ["one", "x"], ["y"], "sub"), helper.make_node("LSTM", ["y", "w", "r", "b"], ["z"], "lstm", hidden_size=2)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "z")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(array, name) for name, array in arrays.items()])
+    path = str(tmp_path / "m.onnx")
+    save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    x = random.normal(size=(4, 1, 3)).astype(np.float32)
+    lowered = lowering.lower(path, {"x": x}, real.habit)
+    ops = {op.name: op for op in lowered.ops}
+    assert [getattr(operand, "value", None) for operand in ops["sub"].operands[:1]] == ["one"] and len(ops["sub"].operands) == 2
+    # The matrix of DynamicRNN: one step of an LSTM by hand, gates in its order i, j, f, o.
+    _, weight, bias = ops["lstm"].operands
+    i, j, f, o = np.split(np.concatenate([1 - x[0], np.zeros((1, 2))], 1) @ weight.array + bias.array, 4, axis=1)
+    hidden = np.tanh(np.tanh(j) / (1 + np.exp(-i))) / (1 + np.exp(-o))
+    assert np.allclose(hidden, lowered.values["z"][0, 0], atol=1e-5)
+
+
+def test_roundings_are_those_of_the_device(real):
+    from trials.real.device import Device
+
+    conv = next(op for op in real.lowered.ops if op.type == "Conv2D")
+    counts = {}
+    for name, habit in (("float32", real.running.HABITS["f32"]), ("hf32", real.running.HABITS["hf32"])):
+        device = Device(real.lowered, habit)
+        store = device.run()
+        wrong = [store[conv.name, 0] * np.float32(1.01)]
+        counts[name] = real.faults.movement(device, conv, store, wrong)[1]
+    assert counts["float32"] > 100 * counts["hf32"] > 100

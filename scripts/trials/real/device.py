@@ -90,6 +90,12 @@ class Device:
             }
         return self._constants[op.name]
 
+    def exact(self) -> Device:
+        """Return a device that reads the same and sums in float32 all that it reads."""
+        made = Device(self.lowered, self.habit._replace(precision="float32", half_sums=False))
+        made._constants = self._constants
+        return made
+
     def feeds(self, op: Op, store: Store) -> Dict[str, Array]:
         """Return what an op reads, in the shapes in which its nodes read it."""
         shapes = self.lowered.values

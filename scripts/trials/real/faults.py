@@ -324,7 +324,7 @@ def _alpha(scene: Scene) -> Optional[Change]:
 
 
 def _epsilon(scene: Scene) -> Optional[Change]:
-    if scene.op.type == "BNInferenceD":
+    if scene.op.type == "BatchNorm":
         return _first(scene, epsilon=1e-2)
     if scene.op.type != "LayerNorm":
         return None
@@ -614,7 +614,7 @@ def movement(device: Device, op: Op, healthy: Store, wrong: Sequence[Array]) -> 
     with np.errstate(all="ignore"):
         norm = _norm(right) or 1e-30
         moved = _norm([np.asarray(a, np.float64) - b for a, b in zip(wrong, right)]) / norm
-        exact = device.raw(op, healthy)
+        exact = device.exact().raw(op, healthy)
         noise = _norm([np.asarray(a, np.float64) - b for a, b in zip(exact, right)]) / norm
     if not np.isfinite(moved):
         return float("inf"), float("inf")
