@@ -15,6 +15,13 @@ Store = Dict[Source, Array]
 
 _TERMS = 16
 """So many products a cube unit adds before it rounds the sum, where it sums in float16."""
+_CURVES: Dict[str, Callable[[Array], Array]] = {
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Tanh": np.tanh,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+}
 _SUMMING = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
@@ -173,6 +180,10 @@ class Device:
                 found = _half_summed(node, feeds, self.lowered.opset)
                 if found is not None:
                     return [found]
+        if self.habit.sharp and node.op_type in _CURVES:
+            with np.errstate(all="ignore"):
+                x = known[node.input[0]]
+                return [_CURVES[node.op_type](x.astype(np.float64)).astype(x.dtype)]
         return run_node(node, feeds, self.lowered.opset)
 
 

@@ -102,6 +102,9 @@ class Habit(NamedTuple):
         Filters, biases and other constants are inputs of the dump.
     told
         The json has the operators' attributes, as ``atc --mode=1`` writes them.
+    sharp
+        Sigmoid, Tanh, Exp and the like are right to the last bit of float32; else as onnxruntime
+        approximates them, with errors of 1e-7 of their range, much of small values.
     """
 
     precision: str = "float16"
@@ -114,6 +117,7 @@ class Habit(NamedTuple):
     fractal: bool = True
     weights: bool = False
     told: bool = False
+    sharp: bool = False
 
     @property
     def dtype(self) -> str:

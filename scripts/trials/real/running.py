@@ -27,7 +27,7 @@ Array = Any
 
 HABITS: Dict[str, Habit] = {
     "f16": Habit(),
-    "f16-told": Habit(weights=True, told=True, islands=("SoftmaxV2", "LayerNorm")),
+    "f16-told": Habit(weights=True, told=True, sharp=True, islands=("SoftmaxV2", "LayerNorm")),
     "f16-plain": Habit(fold=False, fuse=False, blocks=False, five=False, fractal=False),
     "f16-islands": Habit(
         islands=(
@@ -42,12 +42,13 @@ HABITS: Dict[str, Habit] = {
             "Exp",
         ),
         fuse=False,
+        sharp=True,
     ),
     "f16-sums": Habit(half_sums=True, told=True),
     "bf16": Habit("bfloat16", islands=("SoftmaxV2", "LayerNorm")),
-    "bf16-told": Habit("bfloat16", weights=True, told=True, fuse=False),
+    "bf16-told": Habit("bfloat16", weights=True, told=True, fuse=False, sharp=True),
     "f32": Habit("float32"),
-    "f32-told": Habit("float32", weights=True, told=True, five=False, fractal=False),
+    "f32-told": Habit("float32", weights=True, told=True, five=False, fractal=False, sharp=True),
     "hf32": Habit("hf32", weights=True, told=True),
 }
 FORMS = ("all", "output", "bare")
