@@ -154,7 +154,7 @@ def _pad(node: Node, graph: Graph) -> Dict[str, Any]:
     if len(node.input) > 2 and node.input[2] in graph.constants:
         value = float(graph.constants[node.input[2]].reshape(-1)[0])
     mode = given.get("mode", b"constant").decode()
-    paddings = [entry for pair in zip(pads[:half], pads[half:]) for entry in pair]
+    paddings = [list(pair) for pair in zip(pads[:half], pads[half:])]
     return {
         "paddings": paddings,
         "constant_values": value,
@@ -223,7 +223,9 @@ _RULES: Dict[str, Callable[[Node, Graph], Dict[str, Any]]] = {
     "AvgPoolV2": _pool,
     "MatMulV2": _matmul,
     "BatchMatMulV2": lambda node, graph: {"adj_x1": False, "adj_x2": False, "offset_x": 0},
-    "SoftmaxV2": lambda node, graph: {"axes": [int(_given(node).get("axis", -1))]},
+    "SoftmaxV2": lambda node, graph: {
+        "axes": [int(_given(node).get("axis", -1 if graph.opset >= 13 else 1))]
+    },
     "TransposeD": lambda node, graph: {
         "perm": _ints(_given(node).get("perm", range(graph.values[node.input[0]].ndim)[::-1]))
     },
@@ -245,18 +247,14 @@ _RULES: Dict[str, Callable[[Node, Graph], Dict[str, Any]]] = {
     "ClipByValue": _clip,
     "DynamicRNN": _rnn,
     "DynamicGRUV2": _rnn,
-    "BNInferenceD": lambda node, graph: {
+    "BatchNorm": lambda node, graph: {
         "epsilon": _given(node).get("epsilon", 1e-5),
-        "momentum": 0.9,
-        "use_global_stats": True,
-        "mode": 1,
+        "data_format": "NCHW",
+        "is_training": False,
     },
     "GatherV2D": lambda node, graph: {"axis": [int(_given(node).get("axis", 0))]},
     "ExpandD": lambda node, graph: {"shape": list(graph.values[node.output[0]].shape)},
-    "ArgMaxV2": lambda node, graph: {
-        "dimension": int(_given(node).get("axis", 0)),
-        "keep_dims": bool(_given(node).get("keepdims", 1)),
-    },
+    "ArgMaxD": lambda node, graph: {"dimension": int(_given(node).get("axis", 0))},
     "TopKV2": lambda node, graph: {
         "sorted": bool(_given(node).get("sorted", 1)),
         "dim": int(_given(node).get("axis", -1)),

@@ -15,6 +15,13 @@ Store = Dict[Source, Array]
 
 _TERMS = 16
 """So many products a cube unit adds before it rounds the sum, where it sums in float16."""
+_CURVES: Dict[str, Callable[[Array], Array]] = {
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Tanh": np.tanh,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+}
 _SUMMING = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
@@ -89,6 +96,12 @@ class Device:
                 entry.value: rounded(entry.array, entry.dtype) for entry in op.constants
             }
         return self._constants[op.name]
+
+    def exact(self) -> Device:
+        """Return a device that reads the same and sums in float32 all that it reads."""
+        made = Device(self.lowered, self.habit._replace(precision="float32", half_sums=False))
+        made._constants = self._constants
+        return made
 
     def feeds(self, op: Op, store: Store) -> Dict[str, Array]:
         """Return what an op reads, in the shapes in which its nodes read it."""
@@ -167,6 +180,10 @@ class Device:
                 found = _half_summed(node, feeds, self.lowered.opset)
                 if found is not None:
                     return [found]
+        if self.habit.sharp and node.op_type in _CURVES:
+            with np.errstate(all="ignore"):
+                x = known[node.input[0]]
+                return [_CURVES[node.op_type](x.astype(np.float64)).astype(x.dtype)]
         return run_node(node, feeds, self.lowered.opset)
 
 

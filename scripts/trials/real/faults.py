@@ -171,6 +171,8 @@ def _part(what: str, garbage: bool) -> Maker:
         def spoil(out: Array) -> Optional[Array]:
             if out.ndim < 3 or out.size < 64:
                 return None
+            if what == "tile" and out.shape[_channel_axis(out)] < 48:
+                return None
             if what == "tail":
                 flat = out.reshape(-1)
                 count = max(1, flat.size // (8 + scene.random.randint(40)))
@@ -322,7 +324,7 @@ def _alpha(scene: Scene) -> Optional[Change]:
 
 
 def _epsilon(scene: Scene) -> Optional[Change]:
-    if scene.op.type == "BNInferenceD":
+    if scene.op.type == "BatchNorm":
         return _first(scene, epsilon=1e-2)
     if scene.op.type != "LayerNorm":
         return None
@@ -352,9 +354,9 @@ def _table(steps: int) -> Maker:
         ):
             return None
         store, source = dict(scene.store), scene.op.inputs[0].source
-        store[source] = np.clip(
-            np.round(store[source] * (steps / 16.0)) / (steps / 16.0), -8, 8
-        ).astype(np.float32)
+        before, step = store[source], np.float32(16.0 / steps)
+        coarse = (np.round(before / step) * step).astype(np.float32)
+        store[source] = np.where(np.abs(before) <= 8, coarse, before)
         wrong = scene.device.raw(scene.op, store)[0]
         return Change(after=lambda outs: [wrong, *outs[1:]])
 
@@ -612,7 +614,7 @@ def movement(device: Device, op: Op, healthy: Store, wrong: Sequence[Array]) -> 
     with np.errstate(all="ignore"):
         norm = _norm(right) or 1e-30
         moved = _norm([np.asarray(a, np.float64) - b for a, b in zip(wrong, right)]) / norm
-        exact = device.raw(op, healthy)
+        exact = device.exact().raw(op, healthy)
         noise = _norm([np.asarray(a, np.float64) - b for a, b in zip(exact, right)]) / norm
     if not np.isfinite(moved):
         return float("inf"), float("inf")

@@ -49,8 +49,8 @@ _TYPES = {
     "Where": "SelectV2",
     "Expand": "ExpandD",
     "Gather": "GatherV2D",
-    "BatchNormalization": "BNInferenceD",
-    "ArgMax": "ArgMaxV2",
+    "BatchNormalization": "BatchNorm",
+    "ArgMax": "ArgMaxD",
     "TopK": "TopKV2",
 }
 _CUBE = frozenset(
@@ -64,15 +64,16 @@ _CUBE = frozenset(
         "GlobalMaxPool",
     ]
 )
-_INT_TOLD = frozenset(
+_IN_ATTRIBUTES = frozenset(
     "StridedSliceD SplitVD PadV3D ResizeNearestNeighborV2D ResizeBilinearV2D ExpandD "
-    "ReduceMeanD ReduceSumD ReduceMaxD ReduceMinD".split()
+    "ReduceMeanD ReduceSumD ReduceMaxD ReduceMinD "
+    "ArgMaxD".split()
 )
-"""Their whole-number operands are attributes in Ascend IR."""
+"""Their constants are attributes in Ascend IR."""
 _IN_PLACE_LAYOUT = frozenset(
     "Add Sub Mul RealDiv Relu Relu6 LeakyRelu Sigmoid HardSigmoid HardSwish Swish Gelu "
     "ClipByValue Tanh Exp Sqrt Erf Pow Log Neg Maximum Minimum Abs Elu Mish "
-    "ResizeNearestNeighborV2D ResizeBilinearV2D BNInferenceD PRelu".split()
+    "ResizeNearestNeighborV2D ResizeBilinearV2D BatchNorm PRelu".split()
 )
 """They run in NC1HWC0 where what they read is stored so."""
 
@@ -101,6 +102,9 @@ class Habit(NamedTuple):
         Filters, biases and other constants are inputs of the dump.
     told
         The json has the operators' attributes, as ``atc --mode=1`` writes them.
+    sharp
+        Sigmoid, Tanh, Exp and the like are right to the last bit of float32; else as onnxruntime
+        approximates them, with errors of 1e-7 of their range, much of small values.
     """
 
     precision: str = "float16"
@@ -113,6 +117,7 @@ class Habit(NamedTuple):
     fractal: bool = True
     weights: bool = False
     told: bool = False
+    sharp: bool = False
 
     @property
     def dtype(self) -> str:
@@ -169,6 +174,8 @@ class Op:
         ONNX nodes that compute it in float32; none where it only moves or casts.
     originals
         None where the json has no list of them.
+    operands
+        Its inputs, and the constants that a dump may hold, in Ascend IR's order.
     """
 
     name: str
@@ -179,6 +186,7 @@ class Op:
     outputs: List[Output] = field(default_factory=list)
     originals: Optional[Tuple[str, ...]] = None
     attributes: Dict[str, Any] = field(default_factory=dict)
+    operands: List[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -460,6 +468,7 @@ class _Builder:
         name, self.inserted = "trans_%s_%d" % (kind, self.inserted), self.inserted + 1
         op = Op(name, kind, originals=())
         op.inputs.append(Input(value, source, before.shape, before.dtype, before.layout))
+        op.operands = list(op.inputs)
         op.outputs.append(Output(value, shape, dtype, layout, before.origin))
         op.attributes = (
             {"dst_type": _CAST_CODES[dtype]}
@@ -528,6 +537,7 @@ class _Builder:
                     op, value, self.graph.constants[value], dtype, layout, nodes[0], self.habit
                 )
             )
+        op.operands = _operands(op, read)
         for index, value in enumerate(outs):
             if not value or value not in self.graph.values:
                 continue
@@ -623,7 +633,8 @@ def _bounds(graph: _Graph, node: Node) -> Tuple[float, float]:
         and node.input[1] in graph.constants
         and node.input[2] in graph.constants
     ):
-        return float(graph.constants[node.input[1]]), float(graph.constants[node.input[2]])
+        least, most = (graph.constants[value].reshape(-1)[0] for value in node.input[1:3])
+        return float(least), float(most)
     given = {entry.name: entry.f for entry in node.attribute}
     return given.get("min", -np.inf), given.get("max", np.inf)
 
@@ -644,10 +655,69 @@ def _constant(
         shape = _four(shape)
         where = "FRACTAL_Z" if op.type == "Conv2D" and habit.five and _whole(node) else "ND"
         kept = dtype
+    elif op.type == "BatchNorm" and floating:
+        # Variances of real networks leave float16's range.
+        kept = "float32"
     elif op.type == "MatMulV2" and layout == "FRACTAL_NZ" and array.ndim == 2:
         where = "FRACTAL_NZ"
-    shown = (array.size > 1 or op.originals is None) and (floating or op.type not in _INT_TOLD)
+    shown = (array.size > 1 or op.originals is None) and op.type not in _IN_ATTRIBUTES
+    shown = shown and node.op_type not in ("LSTM", "GRU")
     return Constant(value, value + "_0", array, kept, where, shape, shown)
+
+
+def _operands(op: Op, read: Sequence[str]) -> List[Any]:
+    """Return inputs and shown constants in the order in which Ascend IR has them.
+
+    Parameters
+    ----------
+    read
+        All values that the nodes read, in their order.
+    """
+    known: Dict[str, Any] = {entry.value: entry for entry in op.inputs}
+    known.update((entry.value, entry) for entry in op.constants if entry.shown)
+    if op.nodes[0].op_type not in ("LSTM", "GRU"):
+        return [known[value] for value in read if value in known]
+    # x, then the weights in the form of DynamicRNN or DynamicGRUV2, then the first state.
+    merged = _unrolled(op)
+    op.constants.extend(merged)
+    return op.inputs[:1] + merged + op.inputs[1:]
+
+
+def _unrolled(op: Op) -> List[Constant]:
+    """Return what a device has for the weights of an LSTM or a GRU of one direction, none of two.
+
+    ONNX has an LSTM's gates in the order i, o, f, c, and DynamicRNN i, c, f, o in one matrix for
+    the input and the state before; a GRU's are in one order, transposed.
+    """
+    node = op.nodes[0]
+    known = {entry.value: entry.array for entry in op.constants}
+    names = list(node.input) + [""] * 4
+    if names[1] not in known or names[2] not in known or known[names[1]].shape[0] != 1:
+        return []
+    inputs, states = known[names[1]][0], known[names[2]][0]
+    bias = known[names[3]][0] if names[3] in known else np.zeros(2 * len(inputs), np.float32)
+    dtype, half = op.constants[0].dtype, len(inputs)
+    if node.op_type == "GRU":
+        made = [inputs.T, states.T, bias[:half], bias[half:]]
+    else:
+        size = states.shape[-1]
+        order = np.concatenate([np.arange(gate * size, (gate + 1) * size) for gate in (0, 3, 2, 1)])
+        made = [
+            np.concatenate([inputs[order].T, states[order].T]),
+            (bias[:half] + bias[half:])[order],
+        ]
+    return [
+        Constant(
+            "",
+            "weight_%d" % number,
+            np.ascontiguousarray(array),
+            dtype,
+            "ND",
+            tuple(array.shape),
+            True,
+        )
+        for number, array in enumerate(made)
+    ]
 
 
 def _whole(node: Node) -> bool:

@@ -23,7 +23,7 @@ class _Maker:
 
     def weight(self, array: Array) -> str:
         name = "w%d" % len(self.weights)
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.weights.append(numpy_helper.from_array(np.array(array, order="C"), name))
         return name
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:

@@ -138,7 +138,7 @@ def model_of(name: str, cache: str, quiet: bool = False) -> Optional[str]:
     if not network.wheel:
         from .made import write_made
 
-        return write_made(os.path.join(cache, "made", "made-2.onnx"))
+        return write_made(os.path.join(cache, "made", "made-3.onnx"))
     path = os.path.join(cache, network.wheel, *network.path.split("/"))
     if not os.path.exists(path) and not _fetch(network.wheel, cache, quiet):
         return None

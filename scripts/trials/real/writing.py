@@ -121,6 +121,8 @@ def _value(value: Any) -> Dict[str, Any]:
         return {"i": int(value)}
     if isinstance(value, (float, np.floating)):
         return {"f": float("%g" % value)}
+    if value and isinstance(value[0], list):
+        return {"list_list_int": {"list_list_i": [{"list_i": entry} for entry in value]}}
     return {"list": {"i": [int(entry) for entry in value], "val_type": "VT_LIST_INT"}}
 
 
@@ -128,20 +130,22 @@ def document(lowered: Lowered, habit: Habit) -> Dict[str, Any]:
     """Return the om's json."""
     ops: List[Dict[str, Any]] = []
     for op in lowered.ops:
-        shown = _shown(op, habit)
-        for constant in shown:
-            ops.append(
-                {"name": "%s_%s" % (op.name, constant.name), "type": "Const", "id": len(ops)}
-            )
-            ops[-1]["output_desc"] = [_desc(constant.shape, constant.dtype, constant.layout)]
+        told = _operands(op, habit)
+        for constant in told:
+            if isinstance(constant, Constant):
+                made = {"name": _name(op, constant), "type": "Const", "id": len(ops)}
+                ops.append(made)
+                made["output_desc"] = [_desc(constant.shape, constant.dtype, constant.layout)]
         entry: Dict[str, Any] = {"name": op.name, "type": op.type, "id": len(ops)}
-        if op.inputs or shown:
-            entry["input"] = ["%s:%d" % read.source for read in op.inputs] + [
-                "%s_%s:0" % (op.name, constant.name) for constant in shown
+        if told:
+            entry["input"] = [
+                "%s:0" % _name(op, operand)
+                if isinstance(operand, Constant)
+                else "%s:%d" % operand.source
+                for operand in told
             ]
-            entry["input_desc"] = [_desc(read.shape, read.dtype, read.layout) for read in op.inputs]
-            entry["input_desc"] += [
-                _desc(constant.shape, constant.dtype, constant.layout) for constant in shown
+            entry["input_desc"] = [
+                _desc(operand.shape, operand.dtype, operand.layout) for operand in told
             ]
         if op.outputs:
             entry["output_desc"] = [_out_desc(out) for out in op.outputs]
@@ -176,8 +180,15 @@ def write_json(lowered: Lowered, habit: Habit, path: str) -> str:
     return path
 
 
-def _shown(op: Op, habit: Habit) -> List[Constant]:
-    return [constant for constant in op.constants if constant.shown] if habit.weights else []
+def _name(op: Op, constant: Constant) -> str:
+    return "%s_%s" % (op.name, constant.name)
+
+
+def _operands(op: Op, habit: Habit) -> List[Any]:
+    """Return what the json and a dump with inputs tell of an op's operands."""
+    if habit.weights:
+        return op.operands
+    return [operand for operand in op.operands if not isinstance(operand, Constant)]
 
 
 def dump_of(
@@ -198,17 +209,13 @@ def dump_of(
     ]
     inputs: List[TensorData] = []
     if form == "all":
-        for read in op.inputs:
-            inputs.append(_tensor(store[read.source], read.shape, read.dtype, read.layout))
-        for constant in _shown(op, habit):
-            inputs.append(
-                _tensor(
-                    rounded(constant.array, constant.dtype),
-                    constant.shape,
-                    constant.dtype,
-                    constant.layout,
-                )
+        for operand in _operands(op, habit):
+            array = (
+                rounded(operand.array, operand.dtype)
+                if isinstance(operand, Constant)
+                else store[operand.source]
             )
+            inputs.append(_tensor(array, operand.shape, operand.dtype, operand.layout))
     name = dump_name(op.type, op.name, number, FIRST_US + 1000 * number)
     return DeviceDump(PLACE.folder(), name, inputs, outputs, op_name=op.name)
 
