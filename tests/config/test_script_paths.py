@@ -54,7 +54,7 @@ def runs(code, seen):
     while True:
         taken, state = [], {}
 
-        def choose(taken=taken):
+        def choose(taken=taken, choices=tuple(choices)):
             taken.append(choices[len(taken)] if len(taken) < len(choices) else False)
             return taken[-1]
 
@@ -69,7 +69,7 @@ def runs(code, seen):
         choices = taken[:-1] + [True]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STATEMENT, min_size=2, max_size=5))
 def test_what_is_said_of_two_switches_is_so_in_every_run(statements):
     text = "\n".join(["def f(o):", *block(statements)]) + "\n"
