@@ -11,7 +11,8 @@ from ..filesystem.outputs import create_new, renamed_at_the_end
 from .manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024
-# The sum of so little is taken sooner than a thread is told to take it (0.06 ms, and each call of the system then waits for the thread).
+# The sum of so little is taken sooner than a thread is told to take it: with one, 2,400 small files
+# made 7,000 switches between threads, without it 1,900.
 AT_ONCE_BYTES = 65536
 
 

@@ -47,7 +47,9 @@ def _all_finite(block: np.ndarray) -> bool:
         return bool(np.isfinite(np.add.reduce(block)))
 
 
-def not_finite_of(tensors: Sequence[Mapping[str, Any]], is_own: Callable[[Mapping[str, Any]], bool]) -> Optional[Dict[str, Any]]:
+def not_finite_of(
+    tensors: Sequence[Mapping[str, Any]], is_own: Callable[[Mapping[str, Any]], bool]
+) -> Optional[Dict[str, Any]]:
     """Return the manifest's ``not_finite`` over all tensors; None where every value is finite.
 
     Parameters
@@ -60,23 +62,43 @@ def not_finite_of(tensors: Sequence[Mapping[str, Any]], is_own: Callable[[Mappin
     found = [entry for entry in tensors if NOT_FINITE in entry]
     if not found:
         return None
-    return {"tensors": len(found), "first": next((_told(entry) for entry in found if is_own(entry)), None)}
+    return {
+        "tensors": len(found),
+        "first": next((_told(entry) for entry in found if is_own(entry)), None),
+    }
 
 
 def _told(entry: Mapping[str, Any]) -> Dict[str, Any]:
     elements = int(np.prod(entry["shape"], dtype=np.int64))
     tensor = "%s:%d" % (entry["original_name"], entry["output_index"])
-    return dict(entry[NOT_FINITE], tensor=tensor, type=str(entry.get("type", "")), elements=elements)
+    return dict(
+        entry[NOT_FINITE], tensor=tensor, type=str(entry.get("type", "")), elements=elements
+    )
 
 
 def not_finite_warnings(found: Optional[Mapping[str, Any]]) -> List[str]:
-    """Return the sentence about what :func:`not_finite_of` found; none where constants alone bring it in, as masks of minus infinity do."""
+    """Return the sentence about what :func:`not_finite_of` found; none where only constants hold it."""
     first = None if found is None else found["first"]
     if found is None or first is None:
         return []
     parts = ["%d NaN" % first["nan"]] if first["nan"] else []
     parts += ["%d infinite" % first["inf"]] if first["inf"] else []
-    what = "%s (%s)" % (printable(first["tensor"]), first["type"]) if first["type"] else printable(first["tensor"])
-    text = "the golden run itself comes to NaN or infinite values (%s), first at %s: %s of %s; from there on nothing tells whether a device "
-    text += "is right: check the inputs, and whether the model's types hold its values"
-    return [text % (plural(found["tensors"], "tensor"), what, " and ".join(parts), plural(first["elements"], "value"))]
+    what = (
+        "%s (%s)" % (printable(first["tensor"]), first["type"])
+        if first["type"]
+        else printable(first["tensor"])
+    )
+    text = (
+        "the golden run itself comes to NaN or infinite values (%s), first at %s: %s of %s; "
+        "from there on nothing tells whether a device is right: "
+        "check the inputs, and whether the model's types hold its values"
+    )
+    return [
+        text
+        % (
+            plural(found["tensors"], "tensor"),
+            what,
+            " and ".join(parts),
+            plural(first["elements"], "value"),
+        )
+    ]

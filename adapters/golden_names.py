@@ -44,7 +44,10 @@ def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
     found
         ``collisions`` and ``too_long``, as a writer of golden files tells them.
     """
-    text = "%s %s share the golden name %s: each has a hash name (mapping.csv), and pairs by its exact name as long as manifest.json is there"
+    text = (
+        "%s %s share the golden name %s: each has a hash name (mapping.csv), "
+        "and pairs by its exact name as long as manifest.json is there"
+    )
     warnings = [text % (what, ", ".join(names), op) for op, names in found["collisions"].items()]
     return warnings + ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in found["too_long"]]
 

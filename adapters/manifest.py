@@ -39,7 +39,11 @@ def sha256_of_file(path: str) -> str:
 
 
 def original_of(
-    framework: str, model: str, sums: Mapping[str, str], weights: Optional[str] = None, data: Sequence[str] = ()
+    framework: str,
+    model: str,
+    sums: Mapping[str, str],
+    weights: Optional[str] = None,
+    data: Sequence[str] = (),
 ) -> Dict[str, Any]:
     """Return the manifest's ``original``: where the files of the model lie that golden data are made of, and their hashes.
 

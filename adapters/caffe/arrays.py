@@ -53,7 +53,10 @@ class Batches:
         self._kept: Arrays = {}
         for number, batch in enumerate(job["batches"]):
             # JSON has no tuples.
-            items = {blob: Item(name, path, dtype, tuple(shape)) for blob, (name, path, dtype, shape) in batch["items"].items()}
+            items = {
+                blob: Item(name, path, dtype, tuple(shape))
+                for blob, (name, path, dtype, shape) in batch["items"].items()
+            }
             self.sums.append({})
             for position, entry in enumerate(inputs):
                 self._add(number, position, entry, items)

@@ -108,9 +108,15 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
         task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
-        result = _result_of(job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend))
+        result = _result_of(
+            job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
+        )
     result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
-    result["warnings"] += ["%s: %s" % (run["out"], text) for run in result["runs"] for text in not_finite_warnings(run["not_finite"])]
+    result["warnings"] += [
+        "%s: %s" % (run["out"], text)
+        for run in result["runs"]
+        for text in not_finite_warnings(run["not_finite"])
+    ]
     result["notes"] = chosen.notes
     return result
 
@@ -189,15 +195,32 @@ def _hint_for(net: Net, backend: str) -> str:
 
 def _with_module(problem: GoldwatchError, net: Net) -> GoldwatchError:
     """Name the Python layer whose module cannot be imported, where that is what ended the child."""
-    missing = re.search(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)", problem.message)
-    layers = [(layer, layer.message.message("python_param").text("module")) for layer in net.layers if layer.type == "Python"]
+    missing = re.search(
+        r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)", problem.message
+    )
+    layers = [
+        (layer, layer.message.message("python_param").text("module"))
+        for layer in net.layers
+        if layer.type == "Python"
+    ]
     if missing is None or not layers:
         return problem
     named = [(layer, module) for layer, module in layers if module == missing.group(1)]
     layer, module = (named or layers)[0]
-    text = "layer %s (Python)" % layer.title if named or len(layers) == 1 else "a layer of type Python, such as %s" % layer.title
-    message = "%s: its module %s cannot be imported: %s" % (text, printable(module), problem.message)
-    return InputError(message, hint="put the module beside the prototxt, or its folder on PYTHONPATH, and install what it imports")
+    text = (
+        "layer %s (Python)" % layer.title
+        if named or len(layers) == 1
+        else "a layer of type Python, such as %s" % layer.title
+    )
+    message = "%s: its module %s cannot be imported: %s" % (
+        text,
+        printable(module),
+        problem.message,
+    )
+    return InputError(
+        message,
+        hint="put the module beside the prototxt, or its folder on PYTHONPATH, and install what it imports",
+    )
 
 
 def _result_of(net: Net, outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:

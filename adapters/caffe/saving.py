@@ -78,7 +78,9 @@ def save_run(
         for done, (target, array) in enumerate(_timed(backend.run(chosen, arrays), seconds), 1):
             begun = time.perf_counter()
             fields: Dict[str, Any] = dict(target.fields)
-            file = writer.write(target.name, target.output_index, array, identity=target.identity, **fields)
+            file = writer.write(
+                target.name, target.output_index, array, identity=target.identity, **fields
+            )
             if flow.makes_not_finite(target, NOT_FINITE in writer.tensors[-1]):
                 makers.add(file)
             seconds["save"] += time.perf_counter() - begun

@@ -79,7 +79,17 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
         sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
         writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
-        results.append(save_run(net, backend, targets, batches.arrays(number), writer, parent.progress, lambda: bool(stop)))
+        results.append(
+            save_run(
+                net,
+                backend,
+                targets,
+                batches.arrays(number),
+                writer,
+                parent.progress,
+                lambda: bool(stop),
+            )
+        )
         parent.tell(runs=results)
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
 

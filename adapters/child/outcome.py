@@ -80,7 +80,11 @@ class Outcome:
         if raised is not None:
             _log.info("%s", raised["trace"])
             # C++ may have made it out of another exception, which Python printed then; a SystemError only tells that it did.
-            parts = cause if cause and raised["text"].startswith("SystemError") else [raised["text"] + raised["where"]] + cause
+            parts = (
+                cause
+                if cause and raised["text"].startswith("SystemError")
+                else [raised["text"] + raised["where"]] + cause
+            )
             return InputError("%s raised %s" % (what, printable(" / ".join(parts))), hint)
         last = [line.strip() for line in self.log.splitlines() if line.strip()][-_LOG_LINES:]
         told = printable(" / ".join(cause or last)) or "it said nothing"

@@ -21,7 +21,17 @@ from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
-from .input_specs import Item, Shape, check_shape, files_looked_for, folder_items, items_of, parse_item, parse_shapes, shown_shape
+from .input_specs import (
+    Item,
+    Shape,
+    check_shape,
+    files_looked_for,
+    folder_items,
+    items_of,
+    parse_item,
+    parse_shapes,
+    shown_shape,
+)
 from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
@@ -149,11 +159,15 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         )
         outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result.update(out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result))
+    result.update(
+        out=options.out, warnings=doubts + _doubts(options, model, shapes) + _warnings(result)
+    )
     return result
 
 
-def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Dict[str, Shape], List[str]]:
+def _inputs(
+    options: DumpOptions, model: OnnxModel
+) -> Tuple[Dict[str, Item], Dict[str, Shape], List[str]]:
     """Return the file and the shape of each input that has one, and what is doubtful about the files."""
     names = [value.name for value in model.graph.data_inputs]
     for value in model.graph.inputs:
@@ -174,7 +188,9 @@ def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Di
     return items, shapes, doubts
 
 
-def _folder_doubts(options: DumpOptions, model: OnnxModel, items: Mapping[str, Item], others: Sequence[str]) -> List[str]:
+def _folder_doubts(
+    options: DumpOptions, model: OnnxModel, items: Mapping[str, Item], others: Sequence[str]
+) -> List[str]:
     """Return what is to be said of the files of a folder that are no input's, and of the inputs that have none there.
 
     Raises
@@ -182,18 +198,32 @@ def _folder_doubts(options: DumpOptions, model: OnnxModel, items: Mapping[str, I
     UsageError
         An input has no file, and no random numbers are asked for.
     """
-    folder, names = printable(options.folder or ""), [value.name for value in model.graph.data_inputs]
-    strange = ["%s: %s is no input's file" % (folder, listed([printable(name) for name in others], 5))] if others else []
+    folder, names = (
+        printable(options.folder or ""),
+        [value.name for value in model.graph.data_inputs],
+    )
+    strange = (
+        ["%s: %s is no input's file" % (folder, listed([printable(name) for name in others], 5))]
+        if others
+        else []
+    )
     missing = [value for value in model.graph.data_inputs if value.name not in items]
     if missing and options.seed is None:
         told = (
-            "%s %s (%s)" % (printable(value.name), shown_shape(value.shape), files_looked_for(value.name, names)) for value in missing
+            "%s %s (%s)"
+            % (printable(value.name), shown_shape(value.shape), files_looked_for(value.name, names))
+            for value in missing
         )
         message = "%s: no file for the model's input %s" % (folder, ", ".join(told))
         hint = "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or `seed=SEED`"
-        raise UsageError("; ".join([message, *(text[len(folder) + 2 :] for text in strange)]), hint=hint)
+        raise UsageError(
+            "; ".join([message, *(text[len(folder) + 2 :] for text in strange)]), hint=hint
+        )
     text = "%s: no %s: input %s is filled with random numbers"
-    return strange + [text % (folder, files_looked_for(value.name, names), printable(value.name)) for value in missing]
+    return strange + [
+        text % (folder, files_looked_for(value.name, names), printable(value.name))
+        for value in missing
+    ]
 
 
 def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape]) -> List[str]:

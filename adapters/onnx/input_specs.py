@@ -125,7 +125,12 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
     others = {name for name in os.listdir(folder) if name.endswith(SUFFIXES)}
     found: Dict[str, Item] = {}
     for name, stem in stems_of(names).items():
-        files = [text + suffix for text in dict.fromkeys((name, stem)) for suffix in SUFFIXES if text + suffix in others]
+        files = [
+            text + suffix
+            for text in dict.fromkeys((name, stem))
+            for suffix in SUFFIXES
+            if text + suffix in others
+        ]
         if files:
             found[name] = Item(os.path.join(os.path.abspath(folder), files[0]))
             others -= {os.path.splitext(files[0])[0] + suffix for suffix in SUFFIXES}
@@ -137,7 +142,11 @@ def folder_items(folder: str, names: Sequence[str]) -> Tuple[Dict[str, Item], Li
 
 def files_looked_for(name: str, names: Sequence[str]) -> str:
     """Return the names of the npy files that are an input's in a folder: ``past.0.key.npy or past_0_key.npy``."""
-    return " or ".join(printable(text) + ".npy" for text in dict.fromkeys((name, stems_of(names)[name])) if os.sep not in text)
+    return " or ".join(
+        printable(text) + ".npy"
+        for text in dict.fromkeys((name, stems_of(names)[name]))
+        if os.sep not in text
+    )
 
 
 def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]:

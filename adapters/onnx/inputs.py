@@ -215,8 +215,14 @@ def _load_npz(path: str, name: str) -> np.ndarray:
             key, keys = name + ".npy", archive.namelist()
             if key not in keys:
                 listed = ", ".join(printable(each[: -len(".npy")] if each.endswith(".npy") else each) for each in keys)
-                message = "%s: no key %s; it has %s" % (printable(path), printable(name), listed or "none")
-                raise InputError(message, hint="save it under the input's name, or give the array as .npy")
+                message = "%s: no key %s; it has %s" % (
+                    printable(path),
+                    printable(name),
+                    listed or "none",
+                )
+                raise InputError(
+                    message, hint="save it under the input's name, or give the array as .npy"
+                )
             with archive.open(key) as stream:
                 return read_npy(stream, "%s, key %s" % (path, key), archive.getinfo(key).file_size, lambda shape, dtype: None)
     except InputError:

@@ -32,7 +32,12 @@ class Makers:
         self._values: Set[str] = {entry["value"] for entry in tensors if NOT_FINITE in entry}
         self._nodes: Dict[str, OnnxNode] = {}
         if self._values:
-            self._nodes = {name: node for node in model.graph.nodes for name in node.outputs if name in self._values}
+            self._nodes = {
+                name: node
+                for node in model.graph.nodes
+                for name in node.outputs
+                if name in self._values
+            }
             self._constants = constants_of(model)
 
     def __call__(self, entry: Mapping[str, Any]) -> bool:
@@ -53,14 +58,26 @@ class Makers:
     def _is_finite(self, tensor: OnnxTensor) -> bool:
         """Tell whether a constant holds finite values; one that lies in another file counts as such."""
         entry = TYPES.get(tensor.dtype)
-        if entry is None or tensor.external is not None or not (is_narrow(entry.name) or np.dtype(entry.numpy or "u1").kind == "f"):
+        if (
+            entry is None
+            or tensor.external is not None
+            or not (is_narrow(entry.name) or np.dtype(entry.numpy or "u1").kind == "f")
+        ):
             return True
         with self._model.open() as file:
             if tensor.raw is None:
-                lists = [(first, last) for number, wire, first, last in file.inside(*tensor.span) if (number, wire) == (_FLOATS, BYTES)]
+                lists = [
+                    (first, last)
+                    for number, wire, first, last in file.inside(*tensor.span)
+                    if (number, wire) == (_FLOATS, BYTES)
+                ]
                 values = np.frombuffer(b"".join(file.window.piece(*span) for span in lists), "<f4")
             else:
                 data = np.frombuffer(self._model.tensor_bytes(file, tensor), np.uint8)
                 narrow = is_narrow(entry.name)
-                values = decode(data, entry.name, data.size * 8 // entry.bits) if narrow else data.view(np.dtype(entry.numpy))
+                values = (
+                    decode(data, entry.name, data.size * 8 // entry.bits)
+                    if narrow
+                    else data.view(np.dtype(entry.numpy))
+                )
         return count_not_finite(values) == (0, 0)

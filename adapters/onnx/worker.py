@@ -49,7 +49,9 @@ class _Sums(threading.Thread):
         self.document["model"] = sums[self._model]
         if self._external:
             folder = os.path.dirname(os.path.abspath(self._model))
-            self.document["external_data"] = {os.path.relpath(path, folder): sums[path] for path in self._external}
+            self.document["external_data"] = {
+                os.path.relpath(path, folder): sums[path] for path in self._external
+            }
         self.original = original_of("onnx", self._model, sums, data=self._external)
         self._parent.tell(sums=self.document, original=self.original)
 
@@ -122,7 +124,11 @@ class _Run:
                 writer.extra[NOT_FINITE] = found
             self._sums.join()
             writer.source.update(self._source())
-            writer.extra.update(original=self._sums.original, options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
+            writer.extra.update(
+                original=self._sums.original,
+                options=self._backend.options,
+                seconds={"whole": round(time.perf_counter() - begun, 6)},
+            )
             writer.close(complete=not self._stop.asked)
         self._parent.tell(result=self._result(writer, chosen))
 

@@ -45,7 +45,9 @@ class Report:
     def note_recorder(self, recorder: Any) -> None:
         """Tell what a recorder (or a driver of tfdbg) has done so far."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
-        self.state.update(partial_runs=recorder.partial_runs, children=_children(), listed=recorder.listed)
+        self.state.update(
+            partial_runs=recorder.partial_runs, children=_children(), listed=recorder.listed
+        )
         if recorder.error is not None:
             self.note_error(recorder.error)
         self.tell()

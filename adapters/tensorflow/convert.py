@@ -94,14 +94,20 @@ def convert(
     }
 
 
-def _makers(tensors: Sequence[Mapping[str, Any]], dumps: Sequence[Dump]) -> Callable[[Mapping[str, Any]], bool]:
+def _makers(
+    tensors: Sequence[Mapping[str, Any]], dumps: Sequence[Dump]
+) -> Callable[[Mapping[str, Any]], bool]:
     """Return what tells of a manifest's entry whether its op itself made what is not finite: none of its inputs holds such values."""
-    held = {(entry["original_name"], entry["output_index"]) for entry in tensors if NOT_FINITE in entry}
+    held = {
+        (entry["original_name"], entry["output_index"]) for entry in tensors if NOT_FINITE in entry
+    }
     inputs = {dump.key: dump.inputs for dump in dumps} if held else {}
 
     def makes(entry: Mapping[str, Any]) -> bool:
         key = (entry["original_name"], entry["output_index"])
-        return entry["type"] != "Const" and not any(read in held and read != key for read in inputs.get(key, ()))
+        return entry["type"] != "Const" and not any(
+            read in held and read != key for read in inputs.get(key, ())
+        )
 
     return makes
 
@@ -164,7 +170,11 @@ def _reason_by_name(dump: Dump, fed: Set[Key]) -> Optional[str]:
         return None
     if dump.key in fed:
         return "the value that was fed replaces the computed one"
-    return copy_reason(dump.op_type) or never_written(dump.op_type, dump.slot, dump.attributes) or fixed_kind(dump.op_type, dump.slot)
+    return (
+        copy_reason(dump.op_type)
+        or never_written(dump.op_type, dump.slot, dump.attributes)
+        or fixed_kind(dump.op_type, dump.slot)
+    )
 
 
 class _Values:
@@ -177,12 +187,20 @@ class _Values:
 
     def of(self, dump: Dump, number: int) -> Optional[np.ndarray]:
         """Return what an op read as its input of this number when it made a dump; None where that was not dumped."""
-        before = [each for each in self._dumps.get(dump.inputs[number], ()) if each.timestamp_us <= dump.timestamp_us]
+        before = [
+            each
+            for each in self._dumps.get(dump.inputs[number], ())
+            if each.timestamp_us <= dump.timestamp_us
+        ]
         return load_value(before[-1])[0] if before and before[-1].size_bytes else None
 
 
 def _save(
-    writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: List[Dict[str, str]], read: _Values
+    writer: GoldenWriter,
+    dump: Dump,
+    numbers: Dict[Key, int],
+    refusals: List[Dict[str, str]],
+    read: _Values,
 ) -> Optional[str]:
     """Save one dump; return the reason when it holds no numbers (a refusal is noted in ``refusals`` instead)."""
     if dump.size_bytes == 0:
@@ -197,7 +215,9 @@ def _save(
     if value is None:
         return reason
     array, source_dtype = plain_array(value)
-    unwritten = partly_written(dump.op_type, dump.slot, array.shape, len(dump.inputs), lambda number: read.of(dump, number))
+    unwritten = partly_written(
+        dump.op_type, dump.slot, array.shape, len(dump.inputs), lambda number: read.of(dump, number)
+    )
     if unwritten is not None:
         return unwritten
     op, index = dump.key

@@ -135,7 +135,9 @@ def _nodes(path: str) -> Dict[str, _Node]:
     found: Dict[str, _Node] = {}
     for node in graph.node:
         attributes = {name: bool(node.attr[name].b) for name in ATTRIBUTES if name in node.attr}
-        found[str(node.name)] = _Node(str(node.op), tuple(name for name in node.input if not name.startswith("^")), attributes)
+        found[str(node.name)] = _Node(
+            str(node.op), tuple(name for name in node.input if not name.startswith("^")), attributes
+        )
     return found
 
 

@@ -210,7 +210,10 @@ def _words(job: ScriptJob) -> Tuple[Optional[str], List[str], str, str, List[str
     options, kind, target, arguments = parse_python_words(rest)
     if kind == FILE:
         if not os.path.exists(target):
-            raise MissingPath("script %s does not exist" % printable(target), hint="it is read from the current folder")
+            raise MissingPath(
+                "script %s does not exist" % printable(target),
+                hint="it is read from the current folder",
+            )
         if not os.path.isdir(target):
             require_file(target, "script")
     return word, options, kind, target, arguments
@@ -283,7 +286,11 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
             "out": out,
             "force": job.force,
             "source": source,
-            "extra": {"model": printable(job.path), "python": printable(python.path), "original": _original(job, source)},
+            "extra": {
+                "model": printable(job.path),
+                "python": printable(python.path),
+                "original": _original(job, source),
+            },
         }
         job.tell("running %s with %s" % (job.path, python))
         result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
@@ -311,8 +318,14 @@ def _original(job: GraphJob, source: Dict[str, Any]) -> Dict[str, Any]:
     if not job.saved_model:
         return original_of("tensorflow", job.path, {job.path: source["model"]})
     model = _saved_model_file(job.path)
-    variables = {os.path.join(job.path, role): digest for role, digest in source.items() if role.startswith("variables/")}
-    return original_of("tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables))
+    variables = {
+        os.path.join(job.path, role): digest
+        for role, digest in source.items()
+        if role.startswith("variables/")
+    }
+    return original_of(
+        "tensorflow", model, dict(variables, **{model: source["model"]}), data=list(variables)
+    )
 
 
 def _saved_model_file(folder: str) -> str:

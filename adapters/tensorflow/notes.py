@@ -35,7 +35,10 @@ def _notes(entry: Dict[str, Any]) -> List[str]:
         notes.append("%d files have hash names, for theirs are longer than 255 bytes (mapping.csv)" % entry["hashed"])
     if entry["calls"]:
         calls = ", ".join(entry["calls"][:5])
-        notes.append("functions are called (%s), and their inner ops cannot be dumped: freeze the model (inlined) for those" % calls)
+        notes.append(
+            "functions are called (%s), and their inner ops cannot be dumped: freeze the model (inlined) for those"
+            % calls
+        )
     return notes
 
 

@@ -147,7 +147,14 @@ def _begin(session: Any, fetches: Any, kind: str, caller: str, feeds: Any) -> An
     if only_sets_up(session.graph, fetches) or asks_for_the_step(session.graph, fetches, caller):
         return None
     config = getattr(session, "_config", None)
-    ticket = recorder.begin(session.graph, fetches, "MonitoredSession" if monitored else kind, monitored, config, feed_names(feeds))
+    ticket = recorder.begin(
+        session.graph,
+        fetches,
+        "MonitoredSession" if monitored else kind,
+        monitored,
+        config,
+        feed_names(feeds),
+    )
     return None if ticket is None else (recorder, ticket)
 
 

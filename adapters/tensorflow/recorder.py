@@ -119,7 +119,13 @@ class Recorder:
         self._pid = os.getpid()
 
     def begin(
-        self, graph: Any, fetches: Any, kind: str, monitored: bool, config: Any = None, feeds: Optional[Iterable[str]] = None
+        self,
+        graph: Any,
+        fetches: Any,
+        kind: str,
+        monitored: bool,
+        config: Any = None,
+        feeds: Optional[Iterable[str]] = None,
     ) -> Optional[Ticket]:
         """Count one of the user's runs; return a ticket when it is a chosen one.
 
@@ -156,7 +162,9 @@ class Recorder:
 
     def _list(self, number: int, kind: str, fetches: List[str], feeds: List[str]) -> None:
         entry = {"first": number, "last": number, "kind": kind, "fetches": fetches, "feeds": feeds}
-        if self.listed and all(self.listed[-1][name] == entry[name] for name in ("kind", "fetches", "feeds")):
+        if self.listed and all(
+            self.listed[-1][name] == entry[name] for name in ("kind", "fetches", "feeds")
+        ):
             self.listed[-1]["last"] = number
         else:
             self.listed.append(entry)

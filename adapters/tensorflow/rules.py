@@ -132,4 +132,8 @@ def left_out(op_type: str, slot: int, with_gradient: bool = False) -> Optional[s
         return "%s belongs to a loop's gradient stack" % op_type
     if op_type.startswith("Iterator") and not op_type.startswith("IteratorGetNext"):
         return "%s belongs to an input iterator" % op_type
-    return fixed_kind(op_type, slot) or in_a_listing(op_type, slot, with_gradient) or copy_reason(op_type)
+    return (
+        fixed_kind(op_type, slot)
+        or in_a_listing(op_type, slot, with_gradient)
+        or copy_reason(op_type)
+    )

@@ -24,8 +24,29 @@ _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
 _ASSIGN = ("Assign", "AssignVariableOp")
 _CHANGE = ("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp")
 # What a value may pass on its way into a variable without having been computed.
-_PLAIN = ("Cast", "Const", "Fill", "Identity", "NoOp", "Placeholder", "PlaceholderWithDefault", "ReadVariableOp", "Reshape", "Shape")
-_SOURCES = ("Placeholder", "Iterator", "OneShotIterator", "PyFunc", "EagerPyFunc", "ReadFile", "ReaderRead", "Decode", "ParseExample")
+_PLAIN = (
+    "Cast",
+    "Const",
+    "Fill",
+    "Identity",
+    "NoOp",
+    "Placeholder",
+    "PlaceholderWithDefault",
+    "ReadVariableOp",
+    "Reshape",
+    "Shape",
+)
+_SOURCES = (
+    "Placeholder",
+    "Iterator",
+    "OneShotIterator",
+    "PyFunc",
+    "EagerPyFunc",
+    "ReadFile",
+    "ReaderRead",
+    "Decode",
+    "ParseExample",
+)
 _SET_UP = (
     "MakeIterator",
     "InitializeTable",
@@ -108,7 +129,9 @@ def fetch_names(graph: Any, fetches: Any) -> List[str]:
     names: Dict[str, None] = {}
     for leaf in _leaves(fetches):
         try:
-            names[str(graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True).name)] = None
+            names[
+                str(graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True).name)
+            ] = None
         except (TypeError, ValueError, KeyError):
             names.update((str(op.name), None) for op in fetched_ops(graph, leaf))
     return list(names)
@@ -135,12 +158,17 @@ def only_sets_up(graph: Any, fetches: Any) -> bool:
     ends = [end for op in ops for end in _ends(op, 0)]
     if all(_sets_up(graph, end) for end in ends):
         return True
-    return all(_sets_up(graph, end) or _assigns(end) or _counts(end) for end in ends) and not _computes(ops)
+    return all(
+        _sets_up(graph, end) or _assigns(end) or _counts(end) for end in ends
+    ) and not _computes(ops)
 
 
 def _ends(op: Any, depth: int) -> List[Any]:
     """Return what a run is asked for in the end: the members of groups, and the assignment that a value is read behind."""
-    behind = op.type == "NoOp" or (op.type in ("Identity", "ReadVariableOp") and any(_assigns(control) for control in op.control_inputs))
+    behind = op.type == "NoOp" or (
+        op.type in ("Identity", "ReadVariableOp")
+        and any(_assigns(control) for control in op.control_inputs)
+    )
     if not behind or not op.control_inputs or depth >= 50:
         return [op]
     return [end for control in op.control_inputs for end in _ends(control, depth + 1)]
@@ -157,7 +185,11 @@ def _counts(op: Any) -> bool:
         if not output.dtype.base_dtype.is_integer or output.shape.ndims != 0:
             return False
         op = op.inputs[0].op
-    return op.type in _VARIABLES and len(op.outputs) == 1 and (op.type == "VarHandleOp" or _is_whole_number(op.outputs[0]))
+    return (
+        op.type in _VARIABLES
+        and len(op.outputs) == 1
+        and (op.type == "VarHandleOp" or _is_whole_number(op.outputs[0]))
+    )
 
 
 def _is_whole_number(tensor: Any) -> bool:
@@ -177,9 +209,18 @@ def _computes(ops: Iterable[Any]) -> bool:
 def _initializers(graph: Any) -> Set[str]:
     names: Set[str] = set()
     for collection in ("variables", "local_variables", "model_variables", "metric_variables"):
-        names.update(_names_of(getattr(variable, "initializer", None) for variable in graph.get_collection(collection)))
+        names.update(
+            _names_of(
+                getattr(variable, "initializer", None)
+                for variable in graph.get_collection(collection)
+            )
+        )
     for collection in ("resources", "local_resources"):
-        names.update(_names_of(getattr(resource, "create", None) for resource in graph.get_collection(collection)))
+        names.update(
+            _names_of(
+                getattr(resource, "create", None) for resource in graph.get_collection(collection)
+            )
+        )
     return names | _names_of(graph.get_collection("table_initializer"))
 
 
@@ -188,7 +229,11 @@ def _names_of(ops: Iterable[Any]) -> Set[str]:
 
 
 def _sets_up(graph: Any, op: Any) -> bool:
-    if op.type in _SET_UP or "report_uninitialized_" in op.name or (op.type == "NoOp" and not op.control_inputs):
+    if (
+        op.type in _SET_UP
+        or "report_uninitialized_" in op.name
+        or (op.type == "NoOp" and not op.control_inputs)
+    ):
         return True
     if op.type in _ASSIGN:
         variable = op.inputs[0].op

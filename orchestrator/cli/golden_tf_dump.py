@@ -46,7 +46,11 @@ def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...])
 
 @click.command()
 @click.option("-o", "--output", "out", metavar="OUT", help="The golden folder; made when missing.")
-@click.option("--list-runs", is_flag=True, help="Save nothing: show the script's own runs with their numbers, fetches and feeds.")
+@click.option(
+    "--list-runs",
+    is_flag=True,
+    help="Save nothing: show the script's own runs with their numbers, fetches and feeds.",
+)
 @click.option("--run-index", type=click.IntRange(min=0), metavar="N", help="Which of the script's own runs, from 0 (default: 0).")
 @click.option("--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/.")
 @click.option("--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions.")
@@ -96,12 +100,25 @@ def dump(
         raise UsageError("--run-index and --steps exclude each other")
     if list_runs:
         if out or twice or pb or saved_model or run_index is not None or steps is not None:
-            raise UsageError("--list-runs saves nothing: it goes with --estimator, --without-npu and a script alone")
+            raise UsageError(
+                "--list-runs saves nothing: it goes with --estimator, --without-npu and a script alone"
+            )
         with golden_words():
-            result = listed_runs(ScriptJob({}, list(words), estimator, without_npu=without_npu, **_common(python, force, output_format, quiet)))
+            result = listed_runs(
+                ScriptJob(
+                    {},
+                    list(words),
+                    estimator,
+                    without_npu=without_npu,
+                    **_common(python, force, output_format, quiet),
+                )
+            )
         return _tell_runs(result, output_format)
     if not out:
-        raise UsageError("no folder for the golden files", hint="give -o OUT, or --list-runs to look at the script's runs first")
+        raise UsageError(
+            "no folder for the golden files",
+            hint="give -o OUT, or --list-runs to look at the script's runs first",
+        )
     common = _common(python, force, output_format, quiet)
     if pb is not None or saved_model is not None:
         _refuse_script_options(words, pb, saved_model, run_index, steps, estimator or without_npu, signature)
@@ -189,7 +206,9 @@ def _tell_runs(result: JobResult, output_format: str) -> int:
         with golden_words():
             raise result.failure
     if output_format == "json":
-        print_json({"python": result.python.path, "tensorflow": result.version, "runs": result.listed})
+        print_json(
+            {"python": result.python.path, "tensorflow": result.version, "runs": result.listed}
+        )
     return 0
 
 

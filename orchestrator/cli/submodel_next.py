@@ -25,7 +25,11 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     ends = ";".join("%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end)
     atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
     # atc takes no Caffe model without weights; layers find theirs by name in those of the whole net, too.
-    atc += ["--weight=" + (_WEIGHTS if done.weights is None else "dump.caffemodel")] if kind == "caffe" else []
+    atc += (
+        ["--weight=" + (_WEIGHTS if done.weights is None else "dump.caffemodel")]
+        if kind == "caffe"
+        else []
+    )
     atc += ["--output=dump", _SOC]
     atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
     atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []

@@ -86,7 +86,12 @@ class Planner:
         self.golden, self._revision = golden, golden.revision
         if self.two_dumps != (golden.kind == "npu" and not self._by_model):
             self.two_dumps = not self.two_dumps
-            self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None, why_not=self._why_not)
+            self._by_name = Pairing(
+                None,
+                self._has_output,
+                self._has_input if self.two_dumps else None,
+                why_not=self._why_not,
+            )
         if self._model is not None and self.graph is not None:
             self._model.take(self._known.of(self.graph, golden, self.place))
 

@@ -150,7 +150,9 @@ class GoldenSet:
                 self._add_dump(dump)
         if self._files:
             tensors = self._tensors()
-            self.notes.append("golden: %d tensors of %d ops" % (len(tensors), len({op for op, _ in tensors})))
+            self.notes.append(
+                "golden: %d tensors of %d ops" % (len(tensors), len({op for op, _ in tensors}))
+            )
 
     @property
     def kind(self) -> str:
@@ -170,8 +172,12 @@ class GoldenSet:
         return len(self._tensors()) + len(self.dumps)
 
     def _tensors(self) -> Set[Tuple[str, int]]:
-        """Return op and number of each output that has a golden file, ops that share a sanitised name apart where that can be told."""
-        return {(entry.original or key, index) for (key, index), entries in self._files.items() for entry in entries}
+        """Return op and number of each output that has a golden file; parked ops by their own names."""
+        return {
+            (entry.original or key, index)
+            for (key, index), entries in self._files.items()
+            for entry in entries
+        }
 
     def add(self, path: str) -> bool:
         """Add one file that has appeared; for a mapping.csv or a manifest.json, the files that wait for it.
@@ -197,7 +203,9 @@ class GoldenSet:
     def put(self, entry: GoldenEntry) -> None:
         """Add a tensor, whatever the name of its file."""
         self._know(entry.path, entry.kind)
-        self._files.setdefault((sanitise_golden(entry.original or entry.op_name), entry.index), []).append(entry)
+        self._files.setdefault(
+            (sanitise_golden(entry.original or entry.op_name), entry.index), []
+        ).append(entry)
 
     def discard(self, path: str) -> bool:
         """Forget a file that is no longer there; tell whether it was known."""
@@ -229,8 +237,10 @@ class GoldenSet:
     ) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
-        Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred, and of those whose own
-        names a manifest tells no other is taken. Of several runs the latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
+        Names are compared sanitised; among files that collide, one whose name is exactly
+        ``op_name`` is preferred, and of those whose own names a manifest tells no other is taken.
+        Of several runs the latest counts, or that of ``iteration``: (number from 0, how many),
+        where there are as many. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
 
         Raises
@@ -248,7 +258,10 @@ class GoldenSet:
                 return entries[0]
             exact = _of_op(entries, op_name)
             if exact:
-                runs = {entry.timestamp_us: entry for entry in sorted(exact, key=lambda entry: (entry.rank, entry.rel))}
+                runs = {
+                    entry.timestamp_us: entry
+                    for entry in sorted(exact, key=lambda entry: (entry.rank, entry.rel))
+                }
                 stamps = sorted(runs)
                 return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
         dump = self.dumps.find(op_name, place, like)
@@ -258,20 +271,41 @@ class GoldenSet:
 
     def runs(self, op_name: str, index: int) -> int:
         """Return how many runs of an op's output there are, by the timestamps of its golden files."""
-        return len({entry.timestamp_us for entry in _of_op(self._files.get((sanitise_golden(op_name), index), []), op_name)})
+        return len(
+            {
+                entry.timestamp_us
+                for entry in _of_op(self._files.get((sanitise_golden(op_name), index), []), op_name)
+            }
+        )
 
     def why_not(self, op_name: str, index: int) -> str:
-        """Return why golden files are there that may be of an op's output and :meth:`find` takes none of them; empty where none are."""
+        """Return why :meth:`find` takes none of the files that may be an output's; empty without such."""
         key = sanitise_golden(op_name)
-        told = {entry.op_name: entry.original for entry in self._files.get((key, index), []) if entry.original}
+        told = {
+            entry.op_name: entry.original
+            for entry in self._files.get((key, index), [])
+            if entry.original
+        }
         if list(told.values()).count(op_name) > 1:
-            return "%d ops of the original model are called %s: which golden file is which op's cannot be told" % (len(told), op_name)
+            return (
+                "%d ops of the original model are called %s: which golden file is which op's cannot be told"
+                % (len(told), op_name)
+            )
         if told:
-            text = "the golden files are of %s, which are written alike: " % listed(sorted(told.values()), 5)
-            return text + ("give the model's json (-f), which tells the op's own name" if sanitise_device(op_name) == op_name else "none is it")
+            text = "the golden files are of %s, which are written alike: " % listed(
+                sorted(told.values()), 5
+            )
+            return text + (
+                "give the model's json (-f), which tells the op's own name"
+                if sanitise_device(op_name) == op_name
+                else "none is it"
+            )
         parked = [entry for entries in self._parked.values() for entry in entries]
         if any((parked_op(entry.op_name), entry.index) == (key, index) for entry in parked):
-            return "its golden file is parked, for several ops share this name (mapping.csv): keep manifest.json beside it, which tells whose it is"
+            return (
+                "its golden file is parked, for several ops share this name (mapping.csv): "
+                "keep manifest.json beside it, which tells whose it is"
+            )
         return ""
 
     @property
@@ -348,7 +382,16 @@ class GoldenSet:
         name = file.name
         kind = "npy" if name.suffix == "npy" else "container"
         rank = _SUFFIX_RANK[name.suffix]
-        entry = GoldenEntry(file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", rank)
+        entry = GoldenEntry(
+            file.path,
+            file.rel,
+            name.op_name,
+            name.output_index,
+            name.timestamp_us,
+            kind,
+            "output",
+            rank,
+        )
         if file.hash_name is not None and parked_op(name.op_name) is not None:
             original = original_name(file.path)
             if original is None:
@@ -364,7 +407,9 @@ class GoldenSet:
         for entry in waiting:
             self._forget(entry.path)
             self._kinds[self._known.pop(entry.path)] -= 1
-            name = GoldenName(entry.op_name, entry.index, entry.timestamp_us, entry.path.rpartition(".")[2])
+            name = GoldenName(
+                entry.op_name, entry.index, entry.timestamp_us, entry.path.rpartition(".")[2]
+            )
             self._add_file(GoldenFile(entry.path, entry.rel, name, os.path.basename(entry.path)))
         return len(self._parked.get(folder, ())) < len(waiting)
 
@@ -382,11 +427,13 @@ class GoldenSet:
 
 
 def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:
-    """Return those of the golden files of one sanitised name that are of an op, called by its own name or as the device writes it."""
+    """Return those of one sanitised name that are of an op: by its own name, or as the device writes it."""
     if not any(entry.original for entry in entries):
         return [entry for entry in entries if entry.op_name == op_name] or entries
     exact = [entry for entry in entries if (entry.original or entry.op_name) == op_name]
-    found = exact or [entry for entry in entries if sanitise_device(entry.original or entry.op_name) == op_name]
+    found = exact or [
+        entry for entry in entries if sanitise_device(entry.original or entry.op_name) == op_name
+    ]
     # Caffe allows several layers of one name: which of them is meant cannot be told.
     return found if len({entry.op_name for entry in found}) == 1 else []
 

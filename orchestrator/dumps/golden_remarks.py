@@ -46,17 +46,28 @@ def _asked(path: str, answers: Callable[[str, int, int], Dict[str, str]]) -> Opt
 @lru_cache(maxsize=64)
 def _causes(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
     tensors = _tensors(manifest, list(_REASONS))
-    return {str(entry.get("file")): cause for entry in tensors for cause in _REASONS if entry.get(cause) is True}
+    return {
+        str(entry.get("file")): cause
+        for entry in tensors
+        for cause in _REASONS
+        if entry.get(cause) is True
+    }
 
 
 @lru_cache(maxsize=64)
 def _originals(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
-    names = ((entry.get("file"), entry.get("original_name")) for entry in _tensors(manifest, ["original_name"]))
+    names = (
+        (entry.get("file"), entry.get("original_name"))
+        for entry in _tensors(manifest, ["original_name"])
+    )
     return {file: name for file, name in names if isinstance(file, str) and isinstance(name, str)}
 
 
 def _tensors(manifest: str, words: Sequence[str]) -> List[Dict[str, Any]]:
-    """Return the entries of a manifest in which any of some words stands; none of one that cannot be read: golden files stand for themselves."""
+    """Return the entries of a manifest in which any of some words stands; else, or unreadable, none.
+
+    Golden files stand for themselves.
+    """
     try:
         data = read_input(manifest, _LIMIT_BYTES)
         if not any(word.encode("ascii") in data for word in words):
@@ -64,4 +75,6 @@ def _tensors(manifest: str, words: Sequence[str]) -> List[Dict[str, Any]]:
         tensors = json.loads(data.decode("utf-8"))["tensors"]
     except (GoldwatchError, OSError, ValueError, LookupError, TypeError, RecursionError):
         return []
-    return [entry for entry in tensors if isinstance(entry, dict)] if isinstance(tensors, list) else []
+    return (
+        [entry for entry in tensors if isinstance(entry, dict)] if isinstance(tensors, list) else []
+    )

@@ -233,7 +233,11 @@ class Goldens:
 
     def _add(self, path: str) -> None:
         self.every.add(path)
-        for golden in self._of_step.values() if os.path.basename(path) in (MAPPING_FILE, MANIFEST_FILE) else ():
+        for golden in (
+            self._of_step.values()
+            if os.path.basename(path) in (MAPPING_FILE, MANIFEST_FILE)
+            else ()
+        ):
             golden.add(path)
         self._share(path)
         self.revision += 1

@@ -39,7 +39,13 @@ class Counterparts:
         Tells why golden files that may be an output's are not taken; empty where there are none.
     """
 
-    def __init__(self, graph: ModelGraph, groups: Groups, has_golden: HasGolden, why_not: WhyNot = lambda name, index: "") -> None:
+    def __init__(
+        self,
+        graph: ModelGraph,
+        groups: Groups,
+        has_golden: HasGolden,
+        why_not: WhyNot = lambda name, index: "",
+    ) -> None:
         self._graph = graph
         self._groups = groups
         self._has_golden = has_golden
@@ -229,7 +235,12 @@ class KnownCounterparts:
         at = place if golden.dumps.several_places else None
         revision, found = self._known.get((graph, golden, at), (-1, None))
         if found is None:
-            found = Counterparts(graph, groups_of(graph), lambda op, index: golden.find(op, index, "output", at) is not None, golden.why_not)
+            found = Counterparts(
+                graph,
+                groups_of(graph),
+                lambda op, index: golden.find(op, index, "output", at) is not None,
+                golden.why_not,
+            )
         elif revision != golden.revision:
             # Some have come, or gone, since.
             found.forget()

@@ -25,5 +25,7 @@ def needed_goldens(graph: ModelGraph, available: Iterable[Key]) -> Set[Key]:
             if plan.status == PAIR and plan.golden_op is not None:
                 index = plan.golden_index or 0
                 alike = table.get((sanitise_golden(plan.golden_op), index), [])
-                found.update([(plan.golden_op, index)] if (plan.golden_op, index) in alike else alike)
+                found.update(
+                    [(plan.golden_op, index)] if (plan.golden_op, index) in alike else alike
+                )
     return found

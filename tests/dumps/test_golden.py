@@ -224,9 +224,15 @@ def test_names_that_clash_pair_by_the_manifest(tmp_path: Any) -> None:
     parked(tmp_path, names)
     golden = GoldenSet.open(str(tmp_path))
     assert [value(golden, name) for name in names] == [1, 2, 3]
-    assert golden.collisions == [] and len(golden) == 3 and "golden: 3 tensors of 3 ops" in golden.notes
+    assert (
+        golden.collisions == []
+        and len(golden) == 3
+        and "golden: 3 tensors of 3 ops" in golden.notes
+    )
     # What the device writes of each of them is the same name, and a fourth op is none of them.
-    assert value(golden, "blk_a_b") is None and "blk.a.b, blk/a_b, blk_a/b" in golden.why_not("blk_a_b", 0)
+    assert value(golden, "blk_a_b") is None and "blk.a.b, blk/a_b, blk_a/b" in golden.why_not(
+        "blk_a_b", 0
+    )
     assert value(golden, "blk/a.b") is None and "none is it" in golden.why_not("blk/a.b", 0)
     assert golden.runs("blk/a_b", 0) == 1 and golden.why_not("other", 0) == ""
 
@@ -241,7 +247,9 @@ def test_names_that_ascii_lacks_pair_by_what_the_device_writes(tmp_path: Any) ->
 def test_layers_of_one_name_are_never_taken_for_one_another(tmp_path: Any) -> None:
     parked(tmp_path, ["dup", "dup"])
     golden = GoldenSet.open(str(tmp_path))
-    assert value(golden, "dup") is None and "2 ops of the original model are called dup" in golden.why_not("dup", 0)
+    assert value(
+        golden, "dup"
+    ) is None and "2 ops of the original model are called dup" in golden.why_not("dup", 0)
 
 
 def test_parked_files_wait_for_their_manifest(tmp_path: Any) -> None:
@@ -249,9 +257,17 @@ def test_parked_files_wait_for_their_manifest(tmp_path: Any) -> None:
     text = (tmp_path / "manifest.json").read_text()
     (tmp_path / "manifest.json").unlink()
     golden = GoldenSet.open(str(tmp_path))
-    assert value(golden, "a/b") is None and "parked" in golden.why_not("a/b", 0) and "manifest.json" in golden.why_not("a/b", 0)
+    assert (
+        value(golden, "a/b") is None
+        and "parked" in golden.why_not("a/b", 0)
+        and "manifest.json" in golden.why_not("a/b", 0)
+    )
     (tmp_path / "manifest.json").write_text(text)
     before = golden.revision
     assert golden.add(str(tmp_path / "manifest.json")) and golden.revision > before
     assert (value(golden, "a/b"), value(golden, "a.b"), golden.why_not("a.c", 0)) == (1, 2, "")
-    assert not golden.add(str(tmp_path / "manifest.json")) and golden.discard(str(tmp_path / "1.npy")) and value(golden, "a/b") is None
+    assert (
+        not golden.add(str(tmp_path / "manifest.json"))
+        and golden.discard(str(tmp_path / "1.npy"))
+        and value(golden, "a/b") is None
+    )

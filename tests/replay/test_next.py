@@ -78,7 +78,11 @@ def test_it_is_found_where_it_lay_when_it_made_the_golden_data(compared, tmp_pat
     put_model(tmp_path / "models")
     path = str(tmp_path / "models" / "net.prototxt")
     golden, digest = compared / "golden", sha256_of_file(path)
-    document = {"source": {"prototxt": digest}, "tensors": [], "original": {"framework": "caffe", "model": {"path": path, "sha256": digest}}}
+    document = {
+        "source": {"prototxt": digest},
+        "tensors": [],
+        "original": {"framework": "caffe", "model": {"path": path, "sha256": digest}},
+    }
     (golden / "manifest.json").write_text(json.dumps(document))
     assert model_near(str(compared / "model.json"), str(golden)) == path
     # What lies there now is another one.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from goldwatch.cli.sizes import parse_size
@@ -16,6 +18,7 @@ from goldwatch.engine import comparison
 from goldwatch.engine.goldens import Goldens
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, UsageError
+from goldwatch.naming import mapping_line
 from goldwatch.results.store import RunStore
 from goldwatch.watching import inotify
 from goldwatch.watching.monitor import Mailbox, Monitor, Root
@@ -162,6 +165,31 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
         assert not goldens.look(path) and not changes
         os.unlink(path)
         assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and changes
+
+
+def test_parked_golden_files_count_by_their_own_names_when_the_manifest_comes(
+    net, tmp_path
+) -> None:
+    os.makedirs(net.golden, exist_ok=True)
+    tensors, lines = [], ""
+    for number, name in enumerate(("a/b", "a.b"), 1):
+        file = "%d.npy" % number
+        np.save(os.path.join(net.golden, file), np.float32([number]))
+        lines += mapping_line(file, "a_b-parked-%d.0.160000000000000%d.npy" % (number, number))
+        tensors.append({"file": file, "original_name": name, "output_index": 0})
+    with RunStore.begin(str(tmp_path / "store"), {}) as store:
+        goldens = Goldens(net.golden, "auto", store, True)
+        for name, text in (
+            ("mapping.csv", lines),
+            ("manifest.json", json.dumps({"tensors": tensors})),
+        ):
+            with open(os.path.join(net.golden, name), "w") as stream:
+                stream.write(text)
+            for file in ("1.npy", "2.npy", name):
+                goldens.look(os.path.join(net.golden, file))
+            entry = goldens.of(NOWHERE).find("a/b", 0)
+            assert (entry is not None) == (name == "manifest.json")
+        assert entry.rel == "1.npy" and not goldens.look(os.path.join(net.golden, "manifest.json"))
 
 
 def test_killed_again_and_again(tmp_path) -> None:

@@ -90,7 +90,10 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     with pytest.raises(MissingPath, match="holds no python/caffe/__init__.py"):
         ModulePaths.of(files[0], str(net))
     (net / "mine.py").write_text("import no_such_module\n")
-    with pytest.raises(InputError, match=r"layer p \(Python\): its module mine cannot be imported: .*No module named 'no_such_module'"):
+    with pytest.raises(
+        InputError,
+        match=r"layer p \(Python\): its module mine cannot be imported: .*No module named 'no_such_module'",
+    ):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     (net / "mine.py").write_text("class Twice:\n    def forward(self bottoms): pass\n")
     with pytest.raises(InputError, match=r"caffe raised SyntaxError: invalid syntax.* \(mine.py, line 2\)$"):
@@ -100,7 +103,10 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     assert not (tmp_path / "o").exists()
     (net / "mine.py").unlink()
-    with pytest.raises(InputError, match=r"layer p \(Python\): its module mine cannot be imported: .*No module named 'mine'"):
+    with pytest.raises(
+        InputError,
+        match=r"layer p \(Python\): its module mine cannot be imported: .*No module named 'mine'",
+    ):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     # Everything is saved, and then a library ends the process with a code of its own.
     twice = "class Twice:\n    def forward(self, bottoms):\n        return [2 * bottom for bottom in bottoms]\n"

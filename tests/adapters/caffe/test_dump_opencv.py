@@ -36,9 +36,18 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path):
         with open(resblock(name), "rb") as stream:
             assert manifest["source"][role] == hashlib.sha256(stream.read()).hexdigest()
     original = manifest["original"]
-    assert (original["framework"], original["model"]["path"]) == ("caffe", os.path.abspath(resblock("resblock.prototxt")))
-    assert original["weights"] == {"path": os.path.abspath(resblock("resblock.caffemodel")), "sha256": manifest["source"]["weights"]}
-    assert original["model"]["sha256"] == manifest["source"]["prototxt"] and "not_finite" not in manifest
+    assert (original["framework"], original["model"]["path"]) == (
+        "caffe",
+        os.path.abspath(resblock("resblock.prototxt")),
+    )
+    assert original["weights"] == {
+        "path": os.path.abspath(resblock("resblock.caffemodel")),
+        "sha256": manifest["source"]["weights"],
+    }
+    assert (
+        original["model"]["sha256"] == manifest["source"]["prototxt"]
+        and "not_finite" not in manifest
+    )
     with open(resblock("input_data.npy"), "rb") as stream:
         assert manifest["source"]["inputs"] == {"data": hashlib.sha256(stream.read()).hexdigest()}
     by_name = {entry["original_name"]: entry for entry in manifest["tensors"]}
@@ -54,13 +63,29 @@ def test_a_raw_input_with_its_shape_is_what_its_npy_is(resblock, tmp_path, dtype
     array.astype(dtype).tofile(str(tmp_path / "in.bin"))
     shape = ",".join(str(dim) for dim in array.shape)
     values = []
-    for out, spec in (("npy", resblock("input_data.npy")), ("raw", "%s:%s:%s" % (tmp_path / "in.bin", dtype, shape))):
-        files = (resblock("resblock.prototxt"), resblock("resblock.caffemodel"), str(tmp_path / out))
+    for out, spec in (
+        ("npy", resblock("input_data.npy")),
+        ("raw", "%s:%s:%s" % (tmp_path / "in.bin", dtype, shape)),
+    ):
+        files = (
+            resblock("resblock.prototxt"),
+            resblock("resblock.caffemodel"),
+            str(tmp_path / out),
+        )
         dump(DumpOptions(*files, ["data=" + spec], backend="opencv"))
         values.append(values_of(tmp_path / out))
-    assert len(values[0]) == 26 and all(np.array_equal(values[0][key], values[1][key]) for key in values[0])
+    assert len(values[0]) == 26 and all(
+        np.array_equal(values[0][key], values[1][key]) for key in values[0]
+    )
     with pytest.raises(InputError, match=r"input data has the shape \[1536\], the net expects"):
-        dump(DumpOptions(*files[:2], str(tmp_path / "o"), ["data=%s:%s:%d" % (tmp_path / "in.bin", dtype, array.size)], backend="opencv"))
+        dump(
+            DumpOptions(
+                *files[:2],
+                str(tmp_path / "o"),
+                ["data=%s:%s:%d" % (tmp_path / "in.bin", dtype, array.size)],
+                backend="opencv",
+            )
+        )
 
 
 OVERFLOWING = (
@@ -81,12 +106,28 @@ def test_the_layer_that_first_overflows_is_named(caffemodel, tmp_path):
     array.reshape(-1)[:3] = (1, -2, 0.001)
     np.save(str(tmp_path / "x.npy"), array)
     out = tmp_path / "golden"
-    result = dump(DumpOptions(str(tmp_path / "n.prototxt"), weights, str(out), ["x=%s/x.npy" % tmp_path], backend="opencv"))
+    result = dump(
+        DumpOptions(
+            str(tmp_path / "n.prototxt"),
+            weights,
+            str(out),
+            ["x=%s/x.npy" % tmp_path],
+            backend="opencv",
+        )
+    )
     manifest = manifest_of(out)
     first = {"tensor": "more:0", "type": "Power", "nan": 0, "inf": 2, "elements": array.size}
-    assert manifest["not_finite"] == result["runs"][0]["not_finite"] == {"tensors": 2, "first": first}
-    assert {entry["original_name"] for entry in manifest["tensors"] if "not_finite" in entry} == {"more", "after"}
-    assert any("first at more:0 (Power): 2 infinite of %d values" % array.size in text for text in result["warnings"])
+    assert (
+        manifest["not_finite"] == result["runs"][0]["not_finite"] == {"tensors": 2, "first": first}
+    )
+    assert {entry["original_name"] for entry in manifest["tensors"] if "not_finite" in entry} == {
+        "more",
+        "after",
+    }
+    assert any(
+        "first at more:0 (Power): 2 infinite of %d values" % array.size in text
+        for text in result["warnings"]
+    )
 
 
 NAMES = (

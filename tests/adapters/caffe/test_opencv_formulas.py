@@ -12,7 +12,11 @@ FORMULAS = {
     "absval": ('type: "AbsVal"', None, np.abs(X)),
     "bnll": ('type: "BNLL"', None, np.log1p(np.exp(X.astype(np.float64)))),
     "elu": ('type: "ELU" elu_param { alpha: 0.3 }', None, np.where(X > 0, X, 0.3 * np.expm1(X))),
-    "relu": ('type: "ReLU" relu_param { negative_slope: 1e-1 engine: CAFFE }', None, np.where(X > 0, X, 0.1 * X)),
+    "relu": (
+        'type: "ReLU" relu_param { negative_slope: 1e-1 engine: CAFFE }',
+        None,
+        np.where(X > 0, X, 0.1 * X),
+    ),
     "sigmoid": ('type: "Sigmoid"', None, 1 / (1 + np.exp(-X))),
     "tanh": ('type: "TanH"', None, np.tanh(X)),
     "swish": ('type: "Swish" swish_param { beta: 1.0 }', None, X / (1 + np.exp(-X))),
@@ -20,13 +24,33 @@ FORMULAS = {
     "exp": ('type: "Exp" exp_param { base: 2 scale: 0.5 shift: 1 }', None, 2 ** (0.5 * X + 1)),
     "power": ('type: "Power" power_param { power: 2 scale: 3 shift: 1 }', None, (3 * X + 1) ** 2),
     "flatten": ('type: "Flatten" flatten_param { axis: -2 }', None, X.reshape(2, 4, 30)),
-    "reshape": ('type: "Reshape" reshape_param { shape { dim: 0 dim: -1 dim: 3 } }', None, X.reshape(2, 40, 3)),
-    "reshape_one_axis": ('type: "Reshape" reshape_param { shape { dim: 2 dim: 2 } axis: 1 num_axes: 1 }', None, X.reshape(2, 2, 2, 6, 5)),
-    "reshape_insert": ('type: "Reshape" reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }', None, X.reshape(2, 4, 6, 5, 1)),
+    "reshape": (
+        'type: "Reshape" reshape_param { shape { dim: 0 dim: -1 dim: 3 } }',
+        None,
+        X.reshape(2, 40, 3),
+    ),
+    "reshape_one_axis": (
+        'type: "Reshape" reshape_param { shape { dim: 2 dim: 2 } axis: 1 num_axes: 1 }',
+        None,
+        X.reshape(2, 2, 2, 6, 5),
+    ),
+    "reshape_insert": (
+        'type: "Reshape" reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }',
+        None,
+        X.reshape(2, 4, 6, 5, 1),
+    ),
     # As in nets that were trained with SoftmaxWithLoss: the loss layer alone reads it.
-    "softmax with a loss_param": ('type: "Softmax" loss_param { ignore_label: 255 normalize: true }', None, softmax(X, 1)),
+    "softmax with a loss_param": (
+        'type: "Softmax" loss_param { ignore_label: 255 normalize: true }',
+        None,
+        softmax(X, 1),
+    ),
     "softmax": ('type: "Softmax" softmax_param { axis: -1 }', None, softmax(X, 3)),
-    "mvn": ('type: "MVN"', None, (X - X.mean((2, 3), keepdims=True)) / (X.std((2, 3), keepdims=True) + 1e-9)),
+    "mvn": (
+        'type: "MVN"',
+        None,
+        (X - X.mean((2, 3), keepdims=True)) / (X.std((2, 3), keepdims=True) + 1e-9),
+    ),
     "mvn_across": (
         'type: "MVN" mvn_param { across_channels: true normalize_variance: false }',
         None,
@@ -85,7 +109,11 @@ FORMULAS = {
         None,
         X.mean((2, 3), keepdims=True, dtype=np.float64),
     ),
-    "lrn": ('type: "LRN" lrn_param { local_size: 3 alpha: 0.1 beta: 0.5 k: 1.0 }', None, lrn(X, 3, 0.1, 0.5, False)),
+    "lrn": (
+        'type: "LRN" lrn_param { local_size: 3 alpha: 0.1 beta: 0.5 k: 1.0 }',
+        None,
+        lrn(X, 3, 0.1, 0.5, False),
+    ),
     "lrn_by_default": ('type: "LRN"', None, lrn(X, 5, 1.0, 0.75, False)),
     "lrn_partly": ('type: "LRN" lrn_param { beta: 0.5 }', None, lrn(X, 5, 1.0, 0.5, False)),
     "lrn_within": (

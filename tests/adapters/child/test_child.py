@@ -345,11 +345,19 @@ def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(tmp_path, monk
 
 
 def test_what_python_printed_stands_for_the_system_error_that_boost_makes_of_it() -> None:
-    log = "Traceback (most recent call last):\n  File \"<frozen importlib>\", line 1, in find\nModuleNotFoundError: No module named 'mine'\n"
-    raised = {"text": "SystemError: <Boost.Python.function object> returned NULL without setting an error", "where": "", "trace": ""}
+    log = 'Traceback (most recent call last):\n  File "<frozen importlib>", line 1, in find\n'
+    log += "ModuleNotFoundError: No module named 'mine'\n"
+    raised = {
+        "text": "SystemError: <Boost.Python.function object> returned NULL without setting an error",
+        "where": "",
+        "trace": "",
+    }
     told = Outcome(1, {"exception": raised}, log=log).problem("caffe", "a hint").message
     assert "No module named 'mine'" in told and "SystemError" not in told
     # Without anything printed it is all there is, and other exceptions stay.
     assert "returned NULL" in Outcome(1, {"exception": raised}).problem("caffe", "a hint").message
     other = dict(raised, text="ValueError: seven")
-    assert "ValueError: seven / ModuleNotFoundError" in Outcome(1, {"exception": other}, log=log).problem("caffe", "a hint").message
+    assert (
+        "ValueError: seven / ModuleNotFoundError"
+        in Outcome(1, {"exception": other}, log=log).problem("caffe", "a hint").message
+    )

@@ -38,4 +38,6 @@ def refused(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     """Run the command in the test's folder, and return how it ended."""
-    return lambda path, *words: run_here(["goldwatch", "golden", "onnx", "dump", path, *words], tmp_path)
+    return lambda path, *words: run_here(
+        ["goldwatch", "golden", "onnx", "dump", path, *words], tmp_path
+    )

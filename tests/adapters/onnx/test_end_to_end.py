@@ -177,17 +177,30 @@ def test_inputs_that_are_not_the_compiled_model_s(tmp_path):
     assert done.returncode == 0 and text in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("names", [("blk/a_b", "blk_a/b", "blk.a.b"), ("\u5377\u79ef", "\u6c60\u5316", "\u6fc0\u6d3b")], ids=["ascii", "chinese"])
+@pytest.mark.parametrize(
+    "names",
+    [("blk/a_b", "blk_a/b", "blk.a.b"), ("\u5377\u79ef", "\u6c60\u5316", "\u6fc0\u6d3b")],
+    ids=["ascii", "chinese"],
+)
 def test_nodes_that_are_written_alike_are_compared_with_their_own_golden_data(tmp_path, names):
-    nodes = [node(op, ["xab"[n]], ["aby"[n]], name=name) for n, (op, name) in enumerate(zip(("Abs", "Exp", "Tanh"), names))]
-    prepare(tmp_path, build.model(nodes, [build.value("x", (2, 5))], [build.value("y", None)]), (2, 5))
+    nodes = [
+        node(op, ["xab"[n]], ["aby"[n]], name=name)
+        for n, (op, name) in enumerate(zip(("Abs", "Exp", "Tanh"), names))
+    ]
+    prepare(
+        tmp_path, build.model(nodes, [build.value("x", (2, 5))], [build.value("y", None)]), (2, 5)
+    )
     done = run(tmp_path, "golden", "onnx", "dump", "m.onnx", "--input", "x=x.npy", "-o", "golden")
     assert done.returncode == 0 and "share the golden name" in done.stderr
     code, result = compared(tmp_path)
-    assert code == 0 and {row["op"] for row in result["rows"] if row["verdict"] == "pass"} == set(names), result["rows"]
+    assert code == 0 and {row["op"] for row in result["rows"] if row["verdict"] == "pass"} == set(
+        names
+    ), result["rows"]
     assert not any(row["reason"] for row in result["rows"] if row["verdict"] == "pass")
     (tmp_path / "golden" / "manifest.json").unlink()
     shutil.rmtree(str(tmp_path / "out"))
     code, result = compared(tmp_path)
-    reasons = {row["reason"] for row in result["rows"] if row["kind"] == "output" and row["op"] in names}
+    reasons = {
+        row["reason"] for row in result["rows"] if row["kind"] == "output" and row["op"] in names
+    }
     assert code == 3 and len(reasons) == 3 and all("parked" in reason for reason in reasons)

@@ -79,7 +79,10 @@ def cached(tmp_path):
     (tmp_path / "in").mkdir()
     for number, name in enumerate(names, 2):
         np.save(str(tmp_path / "in" / (name + ".npy")), np.full((2, 3), number, np.float32))
-    return build.save(tmp_path / "m.onnx", build.model(nodes, [build.value(name, (2, 3)) for name in names], [build.value("y", None)]))
+    return build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value(name, (2, 3)) for name in names], [build.value("y", None)]),
+    )
 
 
 @pytest.mark.parametrize("more", [(), ("--random", "1")])
@@ -92,7 +95,11 @@ def test_a_file_that_is_no_input_s_is_named_and_never_replaced_silently(tmp_path
     path = cached(tmp_path)
     (tmp_path / "in" / "past.0.key.npy").rename(tmp_path / "in" / "past.0.kye.npy")
     done = run(path, "--inputs", "in")
-    assert done.returncode == 2 and "no file for the model's input past.0.key [2, 3] (past.0.key.npy or past_0_key.npy)" in done.stderr
+    assert (
+        done.returncode == 2
+        and "no file for the model's input past.0.key [2, 3] (past.0.key.npy or past_0_key.npy)"
+        in done.stderr
+    )
     assert "past.0.kye.npy is no input's file" in done.stderr
     done = run(path, "--inputs", "in", "--random", "1")
     assert done.returncode == 0 and "warning: in: past.0.kye.npy is no input's file" in done.stderr
@@ -109,7 +116,10 @@ def test_an_npz_without_the_input_s_key_is_refused(tmp_path, run):
 def test_dims_without_a_name_are_no_one_size(tmp_path, golden, dim):
     """As paddle2onnx and tf2onnx call dims that they do not know."""
     nodes = [node("Transpose", ["x"], ["t"], name="t"), node("MatMul", ["x", "t"], ["y"], name="m")]
-    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (dim, dim))], [build.value("y", (dim, dim))]))
+    path = build.save(
+        tmp_path / "m.onnx",
+        build.model(nodes, [build.value("x", (dim, dim))], [build.value("y", (dim, dim))]),
+    )
     found = golden(path, "--random", "1", "--shape", "x=2,5")
     assert (found["x"].shape, found["t"].shape, found["m"].shape) == ((2, 5), (5, 2), (2, 2))
 
@@ -128,7 +138,11 @@ def test_a_folder_holds_a_file_for_each_input_by_its_sanitised_name(tmp_path, go
     first = golden(path, "--random", "1", out="first")
     names = {entry["name"]: entry["npy"] for entry in first.manifest["inputs"]}
     # A name of digits only would be a hash name; of two that look alike the one that is another's own name gets a mark.
-    assert names == {"in.put:0": "inputs/in_put_0_.npy", "1": "inputs/1_.npy", "in_put_0": "inputs/in_put_0.npy"}
+    assert names == {
+        "in.put:0": "inputs/in_put_0_.npy",
+        "1": "inputs/1_.npy",
+        "in_put_0": "inputs/in_put_0.npy",
+    }
     again = golden(path, "--inputs", str(tmp_path / "first" / "inputs"), out="again")
     assert np.array_equal(first["t"], again["t"])
     for name in names.values():

@@ -309,7 +309,10 @@ def test_external_data_is_read_where_it_lies(tmp_path, golden, monkeypatch):
         folder.chmod(0o755)
     assert all(array.tobytes() == outside.arrays[key].tobytes() for key, array in inside.arrays.items())
     assert list(outside.manifest["source"]["external_data"]) == ["weights.bin"]
-    told = {"path": str(folder / "weights.bin"), "sha256": outside.manifest["source"]["external_data"]["weights.bin"]}
+    told = {
+        "path": str(folder / "weights.bin"),
+        "sha256": outside.manifest["source"]["external_data"]["weights.bin"],
+    }
     assert outside.manifest["original"]["data"] == [told]
 
 
@@ -321,7 +324,11 @@ def overflowing(mask=-np.inf):
         node("Mul", ["s", "big"], ["b"], name="scale"),
         node("Sub", ["b", "b"], ["y"], name="sub"),
     ]
-    weights = {"m": np.array([True, True, False, True]), "ninf": np.float32(mask), "big": np.float32(3e38)}
+    weights = {
+        "m": np.array([True, True, False, True]),
+        "ninf": np.float32(mask),
+        "big": np.float32(3e38),
+    }
     initializers = [build.weight(name, array) for name, array in weights.items()]
     return build.model(nodes, [build.value("x", (2, 4))], [build.value("y", None)], initializers)
 
@@ -332,7 +339,9 @@ def test_the_node_that_first_is_not_finite_is_named_and_masks_are_not(tmp_path, 
     quiet = golden(path, "--input", "x=x.npy", out="quiet")
     assert quiet.manifest["not_finite"] == {"tensors": 1, "first": None}
     loud = overflowing()
-    loud.graph.initializer[2].CopyFrom(build.weight("big", np.float32(3.4e38) * np.ones(4, np.float32)))
+    loud.graph.initializer[2].CopyFrom(
+        build.weight("big", np.float32(3.4e38) * np.ones(4, np.float32))
+    )
     loud.graph.node[2].input[0] = "s2"
     loud.graph.node.insert(2, node("Add", ["s", "one"], ["s2"], name="shift"))
     loud.graph.initializer.append(build.weight("one", np.float32([9, 0, 0, 0])))
@@ -343,7 +352,11 @@ def test_the_node_that_first_is_not_finite_is_named_and_masks_are_not(tmp_path, 
     first = {"tensor": "scale:0", "type": "Mul", "nan": 0, "inf": 2, "elements": 8}
     assert manifest["not_finite"] == {"tensors": 3, "first": first}
     by_name = {entry["original_name"]: entry.get("not_finite") for entry in manifest["tensors"]}
-    assert by_name["sub"] == {"nan": 2, "inf": 0} and by_name["mask"] == {"nan": 0, "inf": 2} and by_name["soft"] is None
+    assert (
+        by_name["sub"] == {"nan": 2, "inf": 0}
+        and by_name["mask"] == {"nan": 0, "inf": 2}
+        and by_name["soft"] is None
+    )
 
 
 def test_an_input_that_is_not_finite_is_named_itself(tmp_path, run):
@@ -351,7 +364,10 @@ def test_an_input_that_is_not_finite_is_named_itself(tmp_path, run):
     array = np.array([[np.nan, np.inf, 0], [1, 2, 3]], np.float16)
     np.save(str(tmp_path / "x.npy"), array)
     done = run(build.save(tmp_path / "m.onnx", proto), "--input", "v0=x.npy", "-o", "g")
-    assert done.returncode == 0 and "first at v0:0 (Input): 1 NaN and 1 infinite of 6 values" in done.stderr
+    assert (
+        done.returncode == 0
+        and "first at v0:0 (Input): 1 NaN and 1 infinite of 6 values" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.int32])
@@ -364,10 +380,16 @@ def test_values_that_are_not_finite_are_counted(dtype):
     array[2, -1] = -np.inf
     assert count_not_finite(array) == (1, 2)
     # Finite values whose sum is none.
-    assert count_not_finite(np.full(100, np.finfo(dtype).max, dtype)) == (0, 0) and count_not_finite(np.float32([])) == (0, 0)
+    assert count_not_finite(np.full(100, np.finfo(dtype).max, dtype)) == (
+        0,
+        0,
+    ) and count_not_finite(np.float32([])) == (0, 0)
 
 
 def test_the_manifest_tells_where_model_and_external_data_lie(tmp_path, golden):
     path = build.save(tmp_path / "m.onnx", chain(("Relu", "r", {})))
     found = golden(path, "--random", "1").manifest
-    assert found["original"] == {"framework": "onnx", "model": {"path": str(path), "sha256": found["source"]["model"]}}
+    assert found["original"] == {
+        "framework": "onnx",
+        "model": {"path": str(path), "sha256": found["source"]["model"]},
+    }

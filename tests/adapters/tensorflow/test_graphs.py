@@ -109,6 +109,15 @@ def test_saved_model_by_its_signature(tf, golden, made):
     found = golden("g")
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
     assert "model" in found.manifest["source"] and any(key.startswith("variables/") for key in found.manifest["source"])
+    original, source = found.manifest["original"], found.manifest["source"]
+    assert original["model"] == {
+        "path": str(made / "saved" / "saved_model.pb"),
+        "sha256": source["model"],
+    }
+    names = [key for key in source if key.startswith("variables/")]
+    assert original["data"] == [
+        {"path": str(made / "saved" / name), "sha256": source[name]} for name in names
+    ]
 
 
 def test_tags_and_signature(tf, golden, made):

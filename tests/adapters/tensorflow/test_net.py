@@ -48,7 +48,9 @@ def test_every_tensor_equals_its_own_fetch(net):
         assert saved.tobytes() == expected.tobytes(), name
         compared += 1
     assert compared == {"infer": 92, "train": 177}[net.mode]
-    reasons = {name for name, reason in net.golden.reasons().items() if "is_training=False" in reason}
+    reasons = {
+        name for name, reason in net.golden.reasons().items() if "is_training=False" in reason
+    }
     assert reasons == (set(NOT_WRITTEN) if net.mode == "infer" else set())
 
 

@@ -54,7 +54,7 @@ def test_only_the_users_own_runs_count(tf, golden, script):
 SET_UP = (
     QUIET
     + """
-from tensorflow.python.ops import lookup_ops, resources
+from tensorflow.python.ops import boosted_trees_ops, lookup_ops, resources
 x = tf.placeholder(tf.float32, [4], name="x")
 v = tf.get_variable("v", [4])
 r = tf.get_variable("r", [4], use_resource=True)
@@ -62,6 +62,7 @@ step = tf.train.get_or_create_global_step()
 fed = tf.placeholder(tf.float32, [4], name="fed")
 table = lookup_ops.HashTable(lookup_ops.KeyValueTensorInitializer([1, 2], [3, 4], tf.int64, tf.int64), -1)
 everything = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
+boosted_trees_ops.TreeEnsemble("ensemble")
 everything.append(resources.initialize_resources(resources.shared_resources()))
 y = tf.multiply(x * v, r, name="y")
 kept = tf.assign(v, y, name="kept")
@@ -88,7 +89,9 @@ def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, sc
     name = script(SET_UP)
     done = tf("dump", "--list-runs", "--format", "json", "--", "python", name)
     assert done.code == 0, done.err
-    found = [(run["first"], run["last"], run["fetches"], run["feeds"]) for run in done.json()["runs"]]
+    found = [
+        (run["first"], run["last"], run["fetches"], run["feeds"]) for run in done.json()["runs"]
+    ]
     assert found == [
         (0, 2, ["y:0", "global_step:0"], ["x:0"]),
         (3, 3, ["kept:0"], ["x:0"]),
@@ -96,8 +99,15 @@ def test_the_runs_are_listed_without_set_up_lone_assignments_and_counters(tf, sc
         (5, 5, [found[-1][2][0]], []),
     ]
     shown = tf("dump", "--list-runs", "--", "python", name)
-    assert shown.out.splitlines()[:3] == ["runs 0 to 2", "  fetches y:0, global_step:0", "  feeds   x:0"]
-    assert not (tmp_path / "golden").exists() and tf("dump", "--list-runs", "-o", "g", "--", "python", name).code == 2
+    assert shown.out.splitlines()[:3] == [
+        "runs 0 to 2",
+        "  fetches y:0, global_step:0",
+        "  feeds   x:0",
+    ]
+    assert (
+        not (tmp_path / "golden").exists()
+        and tf("dump", "--list-runs", "-o", "g", "--", "python", name).code == 2
+    )
     assert tf("dump", "--", "python", name).code == 2
 
 
@@ -112,18 +122,33 @@ with tf.Session() as session:
     session.run(tf.add(swish(x, name="call"), 1.0, name="y"), {x: np.ones(4)})
 """
     done = tf("dump", "-o", "g", "--", "python", script(text))
-    assert done.code == 0 and "functions are called (call), and their inner ops cannot be dumped" in done.err
+    assert (
+        done.code == 0
+        and "functions are called (call), and their inner ops cannot be dumped" in done.err
+    )
     assert any("functions are called" in note for note in golden("g").manifest["notes"])
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["imported before the fork", "imported in the child"])
+@pytest.mark.parametrize(
+    "first", [True, False], ids=["imported before the fork", "imported in the child"]
+)
 def test_runs_in_processes_of_the_script_are_told(tf, script, first):
     lines = ["import multiprocessing", "def infer(queue):", "    import tensorflow as tf"]
-    lines += ["    with tf.Session() as session:", "        queue.put(float(session.run(tf.constant(1.0) + 1.0)))"]
-    lines += ["queue = multiprocessing.Queue()", "child = multiprocessing.Process(target=infer, args=(queue,))"]
+    lines += [
+        "    with tf.Session() as session:",
+        "        queue.put(float(session.run(tf.constant(1.0) + 1.0)))",
+    ]
+    lines += [
+        "queue = multiprocessing.Queue()",
+        "child = multiprocessing.Process(target=infer, args=(queue,))",
+    ]
     lines += ["child.start()", "print(queue.get())", "child.join()"]
-    done = tf("dump", "-o", "g", "--", "python", script("\n".join(["import tensorflow"] * first + lines)))
-    assert done.code == 4 and "2.0" in done.out and "started other programs or processes" in done.err
+    done = tf(
+        "dump", "-o", "g", "--", "python", script("\n".join(["import tensorflow"] * first + lines))
+    )
+    assert (
+        done.code == 4 and "2.0" in done.out and "started other programs or processes" in done.err
+    )
 
 
 def test_the_op_that_first_is_not_finite_is_named(tf, golden, script):
@@ -139,9 +164,17 @@ with tf.Session() as session:
     done = tf("dump", "-o", "g", "--", "python", script(text.replace("FACTOR", "30.0")))
     assert done.code == 0, done.err
     first = golden("g").manifest["not_finite"]["first"]
-    assert (first["tensor"], first["inf"], first["nan"]) == ("big:0", 3, 0) and "the golden run itself comes to NaN or infinite values" in done.err
+    assert (first["tensor"], first["inf"], first["nan"]) == (
+        "big:0",
+        3,
+        0,
+    ) and "the golden run itself comes to NaN or infinite values" in done.err
     done = tf("dump", "-o", "m", "--", "python", script(text.replace("FACTOR", "1.0")))
-    assert done.code == 0 and golden("m").manifest["not_finite"]["first"] is None and "itself comes to" not in done.err
+    assert (
+        done.code == 0
+        and golden("m").manifest["not_finite"]["first"] is None
+        and "itself comes to" not in done.err
+    )
 
 
 SEES = (

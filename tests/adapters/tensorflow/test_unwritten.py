@@ -11,7 +11,8 @@ from goldwatch.adapters.tensorflow.unwritten import in_a_listing, never_written,
 SCRIPT = """
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import gen_array_ops, gen_data_flow_ops, gen_functional_ops, gen_linalg_ops, gen_nn_ops, gen_rnn_ops
+from tensorflow.python.ops import gen_array_ops, gen_data_flow_ops, gen_functional_ops
+from tensorflow.python.ops import gen_linalg_ops, gen_nn_ops, gen_rnn_ops
 
 tf.logging.set_verbosity(tf.logging.ERROR)
 state = np.random.RandomState(0)
@@ -43,7 +44,8 @@ cell = [values(2, 4), values(2, 4), values(7, 16), values(4), values(4), values(
 for name, steps in (("short", 2), ("whole", 5)):
     fetched.append(gen_rnn_ops.block_lstm(tf.constant(steps, tf.int64), values(5, 2, 3), *cell, name=name))
 square = values(3, 3)
-fetched += [gen_linalg_ops.self_adjoint_eig_v2(square, compute_v=False, name="eig"), gen_linalg_ops.svd(square, compute_uv=False, name="svd")]
+fetched.append(gen_linalg_ops.self_adjoint_eig_v2(square, compute_v=False, name="eig"))
+fetched.append(gen_linalg_ops.svd(square, compute_uv=False, name="svd"))
 fetched.append(gen_functional_ops.fake_param(tf.float32, [2], name="fake"))
 fetched += [gen_array_ops.empty([3], tf.float32, name="empty"), gen_array_ops.empty([3], tf.float32, init=True, name="zeros")]
 rows = [values(2, 3), values(1, 3)]
@@ -67,26 +69,52 @@ def test_what_no_kernel_writes_is_left_out_with_the_reason(tf, golden, script, t
     # What only one of the fillings of fresh memory explains would differ.
     assert compare_runs(str(tmp_path / "a"), str(tmp_path / "b"))[0] == []
     found = golden("a")
-    reasons = {tensor: reason for tensor, reason in found.reasons().items() if "uninitialised memory" in reason}
-    expected = {"%s:%d" % (op, slot) for op, slots in UNWRITTEN.items() for slot in slots} | {"infer2:5", "train2:5"}
+    reasons = {
+        tensor: reason
+        for tensor, reason in found.reasons().items()
+        if "uninitialised memory" in reason
+    }
+    expected = {"%s:%d" % (op, slot) for op, slots in UNWRITTEN.items() for slot in slots} | {
+        "infer2:5",
+        "train2:5",
+    }
     assert set(reasons) == expected
-    assert "with is_training=False" in reasons["infer0:1"] and "2 of 5 time steps" in reasons["short:0"]
+    assert (
+        "with is_training=False" in reasons["infer0:1"]
+        and "2 of 5 time steps" in reasons["short:0"]
+    )
     assert "leave out 2 of its 5 rows" in reasons["gap:0"]
     saved = {(entry["original_name"], entry["output_index"]) for entry in found.tensors}
-    assert {("train0", 1), ("train2", 4), ("whole", 0), ("short", 1), ("short", 6), ("zeros", 0), ("stitched", 0), ("infer2", 0)} <= saved
+    assert {
+        ("train0", 1),
+        ("train2", 4),
+        ("whole", 0),
+        ("short", 1),
+        ("short", 6),
+        ("zeros", 0),
+        ("stitched", 0),
+        ("infer2", 0),
+    } <= saved
 
 
 @pytest.mark.tensorflow
 def test_twice_blames_no_threads_for_it(tf, script):
-    text = SCRIPT[: SCRIPT.index("    empty = ")] + "with tf.Session() as session:\n    session.run(fetched, feeds)\n"
+    text = (
+        SCRIPT[: SCRIPT.index("    empty = ")]
+        + "with tf.Session() as session:\n    session.run(fetched, feeds)\n"
+    )
     done = tf("dump", "-o", "g", "--twice", "--", "python", script(text))
     assert done.code == 0 and "reproducible: both runs gave the same" in done.out, done.out
 
 
 @pytest.mark.tensorflow
 def test_the_driver_of_tfdbg_leaves_it_out_too(tf, golden, script):
-    text = SCRIPT.replace("with tf.Session() as session:", "from tensorflow.python import debug as tf_debug\nwith tf.Session() as plain:").replace(
-        "    session.run(", "    session = tf_debug.LocalCLIDebugWrapperSession(plain)\n    session.run("
+    text = SCRIPT.replace(
+        "with tf.Session() as session:",
+        "from tensorflow.python import debug as tf_debug\nwith tf.Session() as plain:",
+    ).replace(
+        "    session.run(",
+        "    session = tf_debug.LocalCLIDebugWrapperSession(plain)\n    session.run(",
     )
     done = tf("drive", "-o", "g", "--", "python", script(text))
     assert done.code == 0, done.err
@@ -97,14 +125,29 @@ def test_the_driver_of_tfdbg_leaves_it_out_too(tf, golden, script):
 
 
 def test_only_what_is_known_is_left_out():
-    assert never_written("FusedBatchNorm", 1, {"is_training": False}) and never_written("FusedBatchNorm", 0, {"is_training": False}) is None
-    assert never_written("FusedBatchNormV2", 1, {"is_training": True}) is None and never_written("FusedBatchNormV2", 1, {}) is None
-    assert in_a_listing("FusedBatchNormV2", 3, with_gradient=False) and in_a_listing("FusedBatchNormV2", 3, with_gradient=True) is None
+    assert (
+        never_written("FusedBatchNorm", 1, {"is_training": False})
+        and never_written("FusedBatchNorm", 0, {"is_training": False}) is None
+    )
+    assert (
+        never_written("FusedBatchNormV2", 1, {"is_training": True}) is None
+        and never_written("FusedBatchNormV2", 1, {}) is None
+    )
+    assert (
+        in_a_listing("FusedBatchNormV2", 3, with_gradient=False)
+        and in_a_listing("FusedBatchNormV2", 3, with_gradient=True) is None
+    )
     assert in_a_listing("Svd", 1, with_gradient=False) is None
 
     def stitched(*indices, rows):
         arrays = [None if each is None else np.array(each) for each in indices]
-        return partly_written("DynamicStitch", 0, (rows, 2), 2 * len(indices), lambda number: arrays[number])
+        return partly_written(
+            "DynamicStitch", 0, (rows, 2), 2 * len(indices), lambda number: arrays[number]
+        )
 
-    assert stitched([0, 4], [2], rows=5) and stitched([0, 1], [2], rows=3) is None and stitched([2, 2], [0, 1], rows=3) is None
+    assert (
+        stitched([0, 4], [2], rows=5)
+        and stitched([0, 1], [2], rows=3) is None
+        and stitched([2, 2], [0, 1], rows=3) is None
+    )
     assert stitched([0, 4], None, rows=5) is None
