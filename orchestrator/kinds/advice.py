@@ -89,12 +89,18 @@ def without_dumps(target: str, golden: str) -> Advice:
     golden
         GOLDEN, to tell whether the two were exchanged.
     """
-    found = kinds_in_folder(target)
-    names = {kind.name for kind in found}
-    if names & {kinds.GOLDEN, kinds.MISNAMED} and any(kind.name == kinds.DUMPS for kind in kinds_in_folder(golden)):
-        words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
-        return Advice(words, "name the device's dumps first: goldwatch compare %s %s" % (golden, target))
-    return _advice(found, _DUMPED, _WANTED_DUMPS)
+    return exchanged(target, golden) or _advice(kinds_in_folder(target), _DUMPED, _WANTED_DUMPS)
+
+
+def exchanged(target: str, golden: str) -> Optional[Advice]:
+    """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a device's dumps; else None."""
+    names = {kind.name for kind in kinds_in_folder(target)}
+    if not names & {kinds.GOLDEN, kinds.MISNAMED} or kinds.DUMPS in names:
+        return None
+    if kinds.DUMPS not in {kind.name for kind in kinds_in_folder(golden)}:
+        return None
+    words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
+    return Advice(words, "name the device's dumps first: TARGET %s, GOLDEN %s" % (golden, target))
 
 
 def without_golden(golden: str) -> Advice:

@@ -64,12 +64,11 @@ def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, 
     assert done.returncode == 4 and kinds.WORDS[name] in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("relu",)])
-def test_target_and_golden_exchanged(tmp_path, dump, golden, words):
-    command = "compare-op" if words else "compare"
+@pytest.mark.parametrize("command, words", [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))])
+def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
     done = compare(tmp_path, command, golden, dump, *words)
     assert done.returncode == 4 and "the two are exchanged" in done.stderr
-    assert "goldwatch compare %s %s" % (dump, golden) in done.stderr
+    assert "TARGET %s, GOLDEN %s" % (dump, golden) in done.stderr
     assert compare(tmp_path, command, dump, golden, *words).returncode == 0
 
 
