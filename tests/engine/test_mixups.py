@@ -136,6 +136,8 @@ class TestTwoBuilds:
         both = ["-f", ours.write_json(str(tmp_path / "m.json")), "--unfused-om", theirs.write_json(str(tmp_path / "u.json"))]
         assert go("compare", *both, out="both").returncode == 0
         assert go("compare-op", "convrelu", *both, out="detail").returncode == 0
+        done = go("compare", "-f", str(tmp_path), "--unfused-om", str(tmp_path / "u.json"), out="folder")
+        assert done.returncode == 2 and "name its file: m.json, u.json" in done.stderr
 
 
 def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):

@@ -89,3 +89,17 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
     assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
     assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
+
+
+def test_dump_files_with_an_ending_are_no_raw_bytes(tmp_path, dump, golden):
+    (folder,) = [base for base, _, files in os.walk(dump) if files]
+    os.rename(os.path.join(folder, "Relu.relu.3.3.1700000000000001"), os.path.join(folder, "Relu.relu.3.3.1700000000000001.bin"))
+    done = compare(tmp_path, "compare", dump, golden)
+    assert done.returncode == 4 and "dump files whose names are not as a device writes them" in done.stderr
+    assert "take the ending off" in done.stderr
+
+
+def test_a_file_of_several_arrays_in_place_of_a_folder(tmp_path, dump):
+    np.savez(str(tmp_path / "golden.npz"), relu=np.ones(3))
+    done = compare(tmp_path, "compare", dump, str(tmp_path / "golden.npz"))
+    assert done.returncode == 4 and kinds.WORDS[kinds.NPZ] in done.stderr and "one npy file a tensor" in done.stderr
