@@ -20,8 +20,9 @@ from .user_code import UserCode, find_user_code
 AUTO, ONE, EACH = "auto", "one", "each"
 
 LEAST_SAMPLE = 1024
-_MODELS_SHOWN = 3
 """A sample of fewer elements says too little of a tensor."""
+
+_MODELS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,10 @@ class ComparisonOptions:
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
+            files = ", ".join(model_files(self.model or "")[:_MODELS_SHOWN]) or "the json of the om, or of GE's graph"
             raise UsageError(
                 "a quantisation json and an unfused build belong to one model: %s is a folder" % self.model,
-                hint="name its file: %s" % (", ".join(model_files(self.model or "")[:_MODELS_SHOWN]) or "the json of the om, or of GE's graph"),
+                hint="name its file: %s" % files,
             )
 
     @property
