@@ -10,6 +10,8 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 
 from ..naming import sanitise_device, whole_name
 from ..records import changed
+from .absence import Absence
+from .asked import EVERYTHING, Asked
 from .counterpart import Counterparts, HasGolden, read_as
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
@@ -32,6 +34,8 @@ class Pairing:
         The same for inputs, where the golden side is a device dump; without a model only.
     counterparts
         What is known of the model's tensors already; None: nothing is.
+    asked
+        What the device was asked to dump of the model.
     """
 
     def __init__(
@@ -40,8 +44,10 @@ class Pairing:
         has_golden: HasGolden,
         has_golden_input: Optional[HasGolden] = None,
         counterparts: Optional[Counterparts] = None,
+        asked: Asked = EVERYTHING,
     ) -> None:
         self.graph = graph
+        self.asked = asked
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
         self._groups = groups_of(graph) if graph is not None else None
@@ -153,19 +159,20 @@ class Pairing:
             for op in found or self._whole(name)[0]:
                 seen.add(op.position)
         rows: List[RowPlan] = []
+        absence = Absence(self.graph, self.asked, seen)
         for group in self._groups.lacking(seen):
             if any(op.position in seen for op in group.ops):
-                rows += self._unseen_members(group, seen)
+                rows += self._unseen_members(group, seen, absence)
             else:
-                rows.append(self._absent_row(group))
+                rows.append(self._absent_row(group, absence))
         return rows
 
-    def _unseen_members(self, group: Group, seen: Set[int]) -> List[RowPlan]:
+    def _unseen_members(self, group: Group, seen: Set[int], absence: Absence) -> List[RowPlan]:
         """Return a row for each member without a dump whose golden data nothing else of the group is compared with."""
         covered = {golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)}
         rows = []
         for op in group.ops:
-            if op.position in seen or op.type in FOLLOWING_TYPES or no_dump_reason(op) is not None:
+            if op.position in seen or op.type in FOLLOWING_TYPES or absence.reason(op) is not None:
                 continue
             if self._goldens_of(op) - covered:
                 rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, "no dump file")))
@@ -264,12 +271,12 @@ class Pairing:
             return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
         return self._counterparts.of_input(op, *sources[index])
 
-    def _absent_row(self, group: Group) -> RowPlan:
+    def _absent_row(self, group: Group, absence: Absence) -> RowPlan:
         """Return the one row of a group without any dump: that of its first member that should have one, else of its first."""
         assert self._counterparts is not None
         first: Optional[Tuple[OpNode, str, str]] = None
         for op in group.ops:
-            reason = no_dump_reason(op)
+            reason = absence.reason(op)
             uncomparable = self._counterparts.expected_absent(op)
             inner = self._counterparts.without_rows(op)
             if reason is not None:
