@@ -24,6 +24,7 @@ from .result_text import print_result, table_option
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
+    from ..config.plan import DumpPlan
     from ..engine.result import RunResult
 
 
@@ -61,8 +62,31 @@ comparison_options = option_group(
 """The options that ``compare``, ``watch`` and ``run`` share."""
 
 
-def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
-    """Return the checked options of a comparison from what click parsed."""
+asked_options = option_group(
+    click.option("--acl", metavar="ACL.json", help="The acl.json that the device was given: what it leaves out is not missing (needs -f)."),
+    click.option("--npu", metavar="FILE", help="The same of a training: its npu settings, JSON or the Python script that holds them."),
+    click.option("--plan", metavar="PLAN", help="The same as a dump plan (config new --for plan)."),
+)
+"""The options of ``compare`` and ``watch`` that tell what was asked for; ``run`` has its own, which the program is given."""
+
+
+def asked_plan(given: Any) -> Optional[DumpPlan]:
+    """Return what the device was asked to dump; None where nobody says."""
+    found = [(option, given[name]) for option, name in (("--acl", "acl"), ("--npu", "npu"), ("--plan", "plan")) if given[name] is not None]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise UsageError("%s and %s exclude each other: the device was given one configuration" % (found[0][0], found[1][0]))
+    option, path = found[0]
+    if given["model"] is None:
+        raise UsageError("%s leaves out ops that only the model knows: it needs -f" % option)
+    from ..config.asked import read_asked
+
+    return read_asked(path)
+
+
+def make_options(target: str, golden: str, out: str, given: Any, plan: Optional[DumpPlan] = None) -> ComparisonOptions:
+    """Return the checked options of a comparison from what click parsed; ``plan``: what the device was asked to dump."""
     if (given["op_range"] or given["select"]) and given["model"] is None:
         raise UsageError("--range and --select count by the json's OpSequence: they need -f")
     if given["op_range"] and given["select"]:
@@ -96,6 +120,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         custom=given["custom"],
         metric_arguments=arguments,
         max_elements=given["max_elements"] or 0,
+        plan=plan,
     )
 
 
@@ -111,6 +136,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
+@asked_options
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
@@ -120,7 +146,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
     quiet = given["quiet"]
-    options = make_options(target, golden, out, given)
+    options = make_options(target, golden, out, given, asked_plan(given))
     cluster = cluster_address(given)
     planned = planned_reports(given, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.

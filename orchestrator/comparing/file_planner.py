@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
@@ -15,13 +15,16 @@ from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..elements import element_count
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
+from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden, whole_name
+from ..tensors.tensor import Tensor
 from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
+from .elsewhere import Neighbours, OutputsElsewhere
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
@@ -52,6 +55,10 @@ class Planner:
         The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by it, not by their names.
     known
         What is known of the counterparts of models' tensors, for the planners of a run to share.
+    asked
+        What the device was asked to dump of the model.
+    neighbours
+        Knows the other dumps of the place: where dumps hold inputs only, they are where outputs are seen. None: they are not seen.
     """
 
     def __init__(
@@ -63,8 +70,11 @@ class Planner:
         overflow: bool = False,
         by_model: bool = False,
         known: Optional[KnownCounterparts] = None,
+        asked: Asked = EVERYTHING,
+        neighbours: Optional[Neighbours] = None,
     ) -> None:
         self.place = place
+        self._neighbours = neighbours
         self.golden = golden
         self.graph = graph
         self.selection = selection
@@ -76,7 +86,9 @@ class Planner:
         self.two_dumps = False
         self._revision = -1
         self._by_name = Pairing(None, self._has_output)
-        self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place)) if graph is not None else None
+        self._model: Optional[Pairing] = None
+        if graph is not None:
+            self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place), asked)
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -104,6 +116,12 @@ class Planner:
     def knows(self, op_name: str) -> bool:
         """Tell whether the json knows the op (or the op that it is a slice of)."""
         return self._model is not None and self._model.knows(op_name)
+
+    def all_come(self, op_names: Collection[str]) -> bool:
+        """Tell whether every op of the model that should have a dump, and is wanted, is among these, by its name in the dump."""
+        if self._model is None:
+            return False
+        return self._model.all_come(op_names, lambda op: self.selection is None or op.id in self.selection)
 
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
@@ -174,6 +192,7 @@ class Planner:
         waiting: List[Row] = []
         omitted: List[Tuple[str, str]] = []
         dumped = dumped_op(entry, dump)
+        there = self._read_there(entry, dumped, dump)
         for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
@@ -184,6 +203,9 @@ class Planner:
                 rows.append(self._row(plan, entry))
                 continue
             infos = dump.inputs if plan.kind == INPUT else dump.outputs
+            if not plan.dumped and plan.status == EXPECTED_ABSENT and there is not None:
+                self._seen_there(plan, entry, dumped, dump, there, tasks, rows, waiting, iteration)
+                continue
             if (plan.tensor_index or 0) >= len(infos):
                 row = self._row(plan, entry)
                 rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
@@ -193,7 +215,7 @@ class Planner:
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
-            elif plan.status == PAIR and not self.two_dumps and is_overwritten(dump, info):
+            elif plan.status == PAIR and not self.two_dumps and (is_overwritten(dump, info) or (there is not None and there.overwrites(info))):
                 # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
                 rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
@@ -216,6 +238,40 @@ class Planner:
             len(dump.outputs),
         )
 
+    def _read_there(self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump) -> Optional[OutputsElsewhere]:
+        """Return the outputs of a dump that holds inputs only, as the dumps of what reads them hold them; None for any other dump."""
+        if self._model is None or self._neighbours is None or self.two_dumps or dump.outputs or not dump.inputs:
+            return None
+        op = self._model.find(dumped)
+        return None if op is None or not op.output_descs else OutputsElsewhere(self._model, self._neighbours, entry.rel, op)
+
+    def _seen_there(
+        self,
+        plan: RowPlan,
+        entry: DumpEntry,
+        dumped: DumpedOp,
+        dump: AnyDump,
+        there: OutputsElsewhere,
+        tasks: List[PairTask],
+        rows: List[Row],
+        waiting: List[Row],
+        iteration: Optional[Tuple[int, int]],
+    ) -> None:
+        """Plan an output that the dump lacks from where it is read."""
+        assert self._model is not None
+        seen = self._model.seen_output(dumped, plan.tensor_index or 0)
+        found = there.output(plan.tensor_index or 0) if seen is not None and seen.status == PAIR else None
+        if seen is None or found is None:
+            row = self._row(plan, entry)
+            may_come = seen is not None and seen.status == PAIR and there.may_come(plan.tensor_index or 0)
+            # What waits for the end is no row so far.
+            (waiting if may_come else rows).append(row.but(verdict=NOT_COMPARED) if may_come else row)
+            return
+        reason = "; ".join(filter(None, (seen.reason, "only inputs were dumped: seen at %s" % found.tensor)))
+        row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
+        beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
+        self._pair(row, seen, dumped, found.dump, found.info, tasks, rows, waiting, iteration, beside)
+
     def _pair(
         self,
         row: Row,
@@ -227,6 +283,7 @@ class Planner:
         rows: List[Row],
         waiting: List[Row],
         iteration: Optional[Tuple[int, int]],
+        beside: Optional[Tuple[Tensor, ...]] = None,
     ) -> None:
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
@@ -249,7 +306,8 @@ class Planner:
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
-        beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
+        if beside is None:
+            beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
         origin = (plan.origin_format, plan.origin_shape)
         tasks.append(PairTask(row, target, found, *origin, as_stored=self.two_dumps, beside=beside, reshaped=plan.reshaped))
 

@@ -39,13 +39,13 @@ def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: 
 def acl_size(document: Any, models: Models) -> Estimate:
     """Return what one step of a valid acl.json takes, over all models that were named."""
     dump = document["dump"]
-    choices: Dict[int, _Choice] = {}
+    choices: Dict[int, Choice] = {}
     skips = []
     for entry in model_entries(document):
         name = entry.get("model_name")
         graphs = models.named(name) if isinstance(name, str) and name else models.graphs
         for graph in graphs:
-            choices.setdefault(id(graph), _Choice(models, graph)).add(entry)
+            choices.setdefault(id(graph), Choice(models, graph)).add(entry)
         for field in ("optype_blacklist", "opname_blacklist"):
             for item in items_of(entry.get(field)):
                 if isinstance(item, dict) and isinstance(item.get("name"), str):
@@ -61,19 +61,25 @@ def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
     entry = {"layer": layers.split()} if isinstance(layers, str) and layers.strip() else {}
     chosen = []
     for graph in models.graphs:
-        choice = _Choice(models, graph)
+        choice = Choice(models, graph)
         choice.add(entry)
         chosen += choice.ops()
     return estimate(chosen, str(values.get("dump_mode") or "output"), str(values.get("dump_data") or "tensor"))
 
 
-class _Choice:
-    """The ops of one model that the entries of dump_list dump together; a step through the model only at the end."""
+class Choice:
+    """The ops of one model that the entries of dump_list dump together; a step through the model only at the end.
+
+    Attributes
+    ----------
+    whole
+        An entry names no ops: all are dumped.
+    """
 
     def __init__(self, models: Models, graph: ModelGraph) -> None:
         self._models = models
         self._graph = graph
-        self._whole = False
+        self.whole = False
         self._named: Dict[int, OpNode] = {}
         self._intervals: List[Tuple[_Key, _Key]] = []
 
@@ -90,11 +96,11 @@ class _Choice:
         elif ranges:
             self._intervals += intervals
         else:
-            self._whole = True
+            self.whole = True
 
     def ops(self) -> List[OpNode]:
         """Return all of them, each once."""
-        if self._whole:
+        if self.whole:
             return dumpable(self._graph.ops)
         chosen = dict(self._named)
         if self._intervals:

@@ -40,12 +40,15 @@ class Prepared:
         dump_path, absolute; it exists.
     earlier
         Its time folders from before the start.
+    plan
+        What is dumped.
     written
         The file that the program reads, where one was written.
     """
 
     target: str
     earlier: List[str]
+    plan: DumpPlan
     written: Optional[str] = None
 
 
@@ -109,7 +112,7 @@ def prepare(
         say(
             "note: %d time folders from before the start are left alone: %s" % (len(earlier), ", ".join(map(os.path.basename, earlier[:3])))
         )
-    return Prepared(target, earlier, written)
+    return Prepared(target, earlier, replace(plan, dump_path=None), written)
 
 
 def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:

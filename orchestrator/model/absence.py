@@ -165,10 +165,6 @@ class Absence:
             found = self._of_parts(self._parts.of(op))
         return self._placed(op) if found is None else found
 
-    def complete(self) -> bool:
-        """Tell whether every op that should have a dump has one."""
-        return all(op.position in self._seen or self.reason(op) is not None for op in self._graph.ops)
-
     def _fixed(self, op: OpNode) -> Optional[str]:
         """Return what holds whatever ran."""
         found = no_dump_reason(op)
