@@ -6,7 +6,7 @@ As for any input, a dump that was taken after its op had run holds what the op w
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE
@@ -14,6 +14,7 @@ from ..dumps.listing import DumpEntry
 from ..errors import GoldwatchError
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
+from ..naming import sanitise_device
 from .dumped_file import AnyDump, open_dump
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -31,6 +32,28 @@ class Neighbours(Protocol):
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
         """Return the dump of another op that lies where a file does, by that file's name in rows; None where there is none so far."""
+
+
+class ListedNeighbours:
+    """The dumps of one place that are all there: of each op the newest.
+
+    Parameters
+    ----------
+    entries
+        The files.
+    """
+
+    settled = True
+
+    def __init__(self, entries: Iterable[DumpEntry]) -> None:
+        self._newest: Dict[Tuple[str, str], DumpEntry] = {}
+        for entry in sorted(entries, key=lambda entry: entry.name.timestamp_us):
+            if entry.name.slice is None:
+                self._newest[entry.name.op_type, entry.name.op_name] = entry
+
+    def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
+        """Return the dump of an op."""
+        return self._newest.get((sanitise_device(op.type), sanitise_device(op.name)))
 
 
 class SeenOutput(NamedTuple):

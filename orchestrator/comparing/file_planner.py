@@ -24,8 +24,8 @@ from ..naming import sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
-from .elsewhere import Neighbours, OutputsElsewhere
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
+from .elsewhere import Neighbours, OutputsElsewhere
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
@@ -215,7 +215,7 @@ class Planner:
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
-            elif plan.status == PAIR and not self.two_dumps and (is_overwritten(dump, info) or (there is not None and there.overwrites(info))):
+            elif plan.status == PAIR and not self.two_dumps and _is_gone(dump, info, there):
                 # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
                 rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
@@ -444,6 +444,13 @@ class Planner:
             return []
         row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
         return [row.but(golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
+
+
+def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere]) -> bool:
+    """Tell whether an input's memory holds an output; ``there``: the outputs, where the dump lacks them."""
+    if there is not None:
+        return info.kind == INPUT and there.overwrites(info)
+    return is_overwritten(dump, info)
 
 
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:

@@ -41,8 +41,8 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
     Parameters
     ----------
     model_name
-        What the model's folder in the dump is called: the om file may have another name than the json. A plan of one model only is taken for
-        this one, whatever its name.
+        What the model's folder in the dump is called: the om file may have another name than the
+        json. A plan of one model only is taken for this one, whatever its name.
     """
     if plan.debug:
         return Asked(frozenset(), _OVERFLOW)

@@ -10,7 +10,7 @@ Source: GE's public sources (the passes that copy a graph for each gear name the
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 from weakref import WeakKeyDictionary
 
 from .asked import EVERYTHING, Asked
@@ -211,3 +211,38 @@ class Absence:
                 elif self._fixed(producer) is None:
                     return None
         return _PLACED
+
+
+def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
+    """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``; None where it always has one, or never."""
+    if no_dump_reason(op) is not None:
+        return None
+    texts = {
+        _GEAR: "gear %(name)s runs",
+        _BRANCH: "the branch %(name)s of %(owner)s is taken",
+        _BODY: "%(owner)s runs a round",
+    }
+    parts = [part for part in _parts_of(graph).of(op) if part.kind in texts]
+    return " and ".join(texts[part.kind] % part._asdict() for part in parts) or None
+
+
+def of_one_run(
+    graph: ModelGraph, ops: Iterable[OpNode], size_of: Callable[[Sequence[OpNode]], int]
+) -> List[OpNode]:
+    """Return those of some ops that may all run at once: of gears and branches the largest."""
+    chosen = list(ops)
+    parts = _parts_of(graph)
+    members: Dict[str, Dict[_Part, List[OpNode]]] = {}
+    for op in chosen if parts else ():
+        for part in parts.of(op):
+            if part.kind in (_GEAR, _BRANCH):
+                members.setdefault(part.family, {}).setdefault(part, []).append(op)
+    left_out = set()
+    for family in members.values():
+        kept = _largest(family, size_of)
+        left_out.update(part for part in family if part != kept)
+    return [op for op in chosen if not left_out.intersection(parts.of(op))] if left_out else chosen
+
+
+def _largest(family: Dict[_Part, List[OpNode]], size_of: Callable[[Sequence[OpNode]], int]) -> _Part:
+    return max(family, key=lambda part: size_of(family[part]))

@@ -6,9 +6,11 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
+from ..comparing.dumped_file import AnyDump
 from ..comparing.pair import refuse
 from ..comparing.planned_row import planned_row
 from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
+from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
@@ -43,6 +45,8 @@ class PlannedOp:
         The original layers, and the recorded tensor of each of the cut's inputs.
     rows
         What each output comes to: the pairing's plan, and the row but for its findings.
+    outputs
+        For each of the rows the dump that holds the output, and as which of its tensors.
     """
 
     op: OpNode
@@ -50,6 +54,7 @@ class PlannedOp:
     cut: Cut
     feeds: Tuple[Feed, ...]
     rows: Tuple[Tuple[RowPlan, Row], ...]
+    outputs: Tuple[Tuple[AnyDump, TensorInfo], ...]
 
     def refused(self, reason: str) -> List[Row]:
         """Return its rows as not compared, for that reason."""
@@ -90,7 +95,7 @@ class Plan:
         recorded = Recorded(combo, graph, self._pairing)
         feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
         for file in recorded.files:
-            self._plan(file, feeder)
+            self._plan(file, feeder, recorded)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
             if plan.status != OMITTED and self._is_wanted(plan.op):
                 row = self._row(plan, None)
@@ -98,7 +103,7 @@ class Plan:
                     row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
                 self.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
 
-    def _plan(self, file: OpDump, feeder: Feeder) -> None:
+    def _plan(self, file: OpDump, feeder: Feeder, recorded: Recorded) -> None:
         plans = [plan for plan in self._pairing.rows_for(file.dumped) if plan.kind != INPUT and plan.status != OMITTED]
         plans = [plan for plan in plans if self._is_wanted(plan.op)]
         op = self._pairing.find(file.dumped)
@@ -106,22 +111,27 @@ class Plan:
             self.rows += [refuse(self._row(plan, file.entry).but(reason=""), file.problem, CORRUPT) for plan in plans[:1]]
             return
         pairs: List[Tuple[RowPlan, Row]] = []
+        outputs: List[Tuple[AnyDump, TensorInfo]] = []
         for plan in plans:
+            found = recorded.holder(op, plan.tensor_index or 0) if op is not None and plan.kind != OP else None
+            if found is not None and not plan.dumped:
+                plan = self._pairing.seen_output(file.dumped, plan.tensor_index or 0) or plan
             row = self._row(plan, file.entry)
-            if op is not None and file.dump is not None and plan.kind != OP and (plan.tensor_index or 0) < len(file.dump.outputs):
-                info = file.dump.outputs[plan.tensor_index or 0]
+            if found is not None:
+                info = found[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_at_all(op, plan)
             if op is not None and op.type in FOLLOWING_TYPES:
                 self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause=""))
             elif reason is not None:
                 self.rows.append(not_replayed(row, reason))
-            elif plan.status == PAIR and op is not None:
+            elif plan.status == PAIR and op is not None and found is not None:
                 pairs.append((plan, row))
+                outputs.append(found)
             else:
                 self.rows.append(row)
         if pairs and op is not None:
-            self._plan_op(op, file, feeder, pairs)
+            self._plan_op(op, file, feeder, pairs, outputs)
 
     def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
@@ -135,7 +145,9 @@ class Plan:
             return "%s:%d is not defined when a network infers" % (plan.golden_op, plan.golden_index or 0)
         return None
 
-    def _plan_op(self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]]) -> None:
+    def _plan_op(
+        self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]], outputs: List[Tuple[AnyDump, TensorInfo]]
+    ) -> None:
         values = [(plan.golden_op or "", plan.golden_index or 0) for plan, _ in pairs]
         try:
             cut = self._original.cut(op.originals, values)
@@ -143,7 +155,7 @@ class Plan:
         except Unreplayable as error:
             self.rows += [not_replayed(row, str(error)) for _, row in pairs]
             return
-        self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs)))
+        self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs), tuple(outputs)))
 
     def _is_wanted(self, op: str) -> bool:
         return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)
