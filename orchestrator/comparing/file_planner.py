@@ -19,7 +19,7 @@ from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
-from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .decisions import may_redo
@@ -122,6 +122,11 @@ class Planner:
         if self._model is None:
             return False
         return self._model.all_come(op_names, lambda op: self.selection is None or op.id in self.selection)
+
+    @property
+    def only_inputs(self) -> bool:
+        """Whether the device was asked for inputs only."""
+        return self._model is not None and self._model.asked.mode == INPUT
 
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
@@ -267,7 +272,7 @@ class Planner:
             # What waits for the end is no row so far.
             (waiting if may_come else rows).append(row.but(verdict=NOT_COMPARED) if may_come else row)
             return
-        reason = "; ".join(filter(None, (seen.reason, "only inputs were dumped: seen at %s" % found.tensor)))
+        reason = "; ".join(filter(None, (seen.reason, "%s: seen at %s" % (ONLY_INPUTS, found.tensor))))
         row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
         beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
         self._pair(row, seen, dumped, found.dump, found.info, tasks, rows, waiting, iteration, beside)

@@ -19,7 +19,21 @@ from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc, desc_at, execution_key
 from .quantised import is_dequant, is_quant
-from .row_plan import DEQUANTISED, EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
+from .row_plan import (
+    DEQUANTISED,
+    EXPECTED_ABSENT,
+    INPUT,
+    LACKING,
+    NOT_COMPARED,
+    OMITTED,
+    ONLY_INPUTS,
+    OP,
+    OUTPUT,
+    PAIR,
+    Counterpart,
+    DumpedOp,
+    RowPlan,
+)
 
 
 class Pairing:
@@ -111,16 +125,15 @@ class Pairing:
             if only_inputs and found.status in (PAIR, NOT_COMPARED):
                 found = replace(found, status=EXPECTED_ABSENT, reason=self._unseen(op, index))
             elif found.status in (PAIR, NOT_COMPARED):
-                text = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
-                found = replace(found, status=NOT_COMPARED, reason=text % (len(op.output_descs), dumped.n_outputs))
+                found = replace(found, status=NOT_COMPARED, reason=LACKING % (len(op.output_descs), dumped.n_outputs))
             rows.append(replace(_with(base, OUTPUT, index, found), dumped=False))
         return rows
 
     def _unseen(self, op: OpNode, index: int) -> str:
         """Return why an output is not compared of which the dump holds the op's inputs only (``dump_mode`` ``input``)."""
         readers = ["%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)]
-        text = "only inputs were dumped: "
-        return text + ("it is seen where it is read, at %s" % listed(readers, 3) if readers else "nothing that is dumped reads it")
+        where = "it is seen where it is read, at %s" % listed(readers, 3)
+        return "%s: %s" % (ONLY_INPUTS, where if readers else "nothing that is dumped reads it")
 
     def readers(self, op: OpNode, index: int) -> List[Tuple[OpNode, int]]:
         """Return (op, number of its input) of whatever reads an output and should have a dump, in the order of the execution."""

@@ -14,6 +14,7 @@ from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
+from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES, groups_of
@@ -68,6 +69,8 @@ class Plan:
     ----------
     wanted
         Names or globs of ops; empty: all.
+    asked
+        What the device was asked to dump.
 
     Attributes
     ----------
@@ -84,12 +87,14 @@ class Plan:
         A name in ``wanted`` matches no op.
     """
 
-    def __init__(self, combo: Combo, graph: ModelGraph, original: Original, wanted: Sequence[str] = ()) -> None:
+    def __init__(
+        self, combo: Combo, graph: ModelGraph, original: Original, wanted: Sequence[str] = (), asked: Asked = EVERYTHING
+    ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
         self._combo, self._original, self._wanted = combo, original, tuple(wanted)
         _require_matches(graph, self._wanted)
-        self._pairing = Pairing(graph, original.has)
+        self._pairing = Pairing(graph, original.has, asked=asked)
         self._stretch = quantised_stretch(graph)
         original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         recorded = Recorded(combo, graph, self._pairing)
