@@ -62,31 +62,33 @@ comparison_options = option_group(
 """The options that ``compare``, ``watch`` and ``run`` share."""
 
 
-asked_options = option_group(
-    click.option("--acl", metavar="ACL.json", help="The acl.json that the device was given: what it leaves out is not missing (needs -f)."),
-    click.option("--npu", metavar="FILE", help="The same of a training: its npu settings, JSON or the Python script that holds them."),
-    click.option("--plan", metavar="PLAN", help="The same as a dump plan (config new --for plan)."),
+asked_option = click.option(
+    "--acl",
+    metavar="FILE",
+    help="What the device was given: acl.json, npu settings, their script, or a dump plan. "
+    "What it leaves out is not missing (needs -f).",
 )
-"""The options of ``compare`` and ``watch`` that tell what was asked for; ``run`` has its own, which the program is given."""
+"""The option of ``compare`` and ``watch``; ``run`` knows what its program is given."""
 
 
 def asked_plan(given: Any) -> Optional[DumpPlan]:
     """Return what the device was asked to dump; None where nobody says."""
-    found = [(option, given[name]) for option, name in (("--acl", "acl"), ("--npu", "npu"), ("--plan", "plan")) if given[name] is not None]
-    if not found:
+    if given["acl"] is None:
         return None
-    if len(found) > 1:
-        raise UsageError("%s and %s exclude each other: the device was given one configuration" % (found[0][0], found[1][0]))
-    option, path = found[0]
     if given["model"] is None:
-        raise UsageError("%s leaves out ops that only the model knows: it needs -f" % option)
+        raise UsageError("--acl leaves out ops that only the model knows: it needs -f")
     from ..config.asked import read_asked
 
-    return read_asked(path)
+    return read_asked(given["acl"])
 
 
-def make_options(target: str, golden: str, out: str, given: Any, plan: Optional[DumpPlan] = None) -> ComparisonOptions:
-    """Return the checked options of a comparison from what click parsed; ``plan``: what the device was asked to dump."""
+def make_options(
+    target: str, golden: str, out: str, given: Any, plan: Optional[DumpPlan] = None
+) -> ComparisonOptions:
+    """Return the checked options of a comparison from what click parsed.
+
+    ``plan``: what the device was asked to dump.
+    """
     if (given["op_range"] or given["select"]) and given["model"] is None:
         raise UsageError("--range and --select count by the json's OpSequence: they need -f")
     if given["op_range"] and given["select"]:
@@ -136,7 +138,7 @@ def make_options(target: str, golden: str, out: str, given: Any, plan: Optional[
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
-@asked_options
+@asked_option
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 

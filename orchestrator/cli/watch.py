@@ -12,7 +12,7 @@ from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
 from .common import option_group, say
-from .compare import asked_options, asked_plan, comparison_options, make_options
+from .compare import asked_option, asked_plan, comparison_options, make_options
 from .live_display import LiveDisplay, stop
 from .merge import merge_command, merge_options
 from .report_options import planned_reports
@@ -62,7 +62,7 @@ def make_watch_options(given: Any) -> WatchOptions:
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @merge_options
 @watch_options
-@asked_options
+@asked_option
 def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     """Compare dumps with golden data as they arrive; or merge what the watches of several hosts find.
 
