@@ -1,25 +1,23 @@
 """Which ops without a dump did not run or were not asked for: what ran is told by the dumps that there are.
 
-Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one is taken, and the body of a While may run
-no round. An op that places tensors leaves nothing where the compiler places them so from the start.
+Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one is taken, and the
+body of a While may run no round. An op that places tensors leaves nothing where the compiler places them so from the
+start.
 
-Source: GE's public sources (the passes that copy a graph for each gear name the copies ``Batch_N`` and their ops
-``…_ascend_mbatch_batch_N``; ``subgraph_name`` holds the graphs that an op runs; its local engine runs Reshape and its like without a task).
+Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine runs Reshape and its
+like without a task).
 """
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 from weakref import WeakKeyDictionary
 
 from .asked import EVERYTHING, Asked
+from .gears import gear_named, gear_of
 from .graph import ModelGraph
 from .never import no_dump_reason
 from .nodes import OpNode
-
-_GEAR_NAME = re.compile(r"(?:.*_)?(Batch_[0-9]+)\Z")
-_GEAR_OP = re.compile(r".*_ascend_mbatch_batch_([0-9]+)\Z")
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
 _LOOPING = frozenset(["While", "_While", "StatelessWhile"])
@@ -96,7 +94,7 @@ class _Parts:
             above = self._above[op.graph_index] = self._around(op.graph_index, set())
         if any(part.kind == _GEAR for part in above):
             return above
-        gear = _gear_of(op, self._graph.graph_names[op.graph_index])
+        gear = gear_of(op, self._graph.graph_names[op.graph_index])
         return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
 
     def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
@@ -107,25 +105,15 @@ class _Parts:
         owner, place = found
         above = self._around(owner.graph_index, met | {number})
         name, family = self._graph.graph_names[number], "%d" % owner.position
-        gear = _GEAR_NAME.match(name) if owner.type in _BRANCHING else None
+        gear = gear_named(name) if owner.type in _BRANCHING else None
         if gear is not None:
-            return (*above, _Part(_GEAR, family, gear.group(1), owner.name))
+            return (*above, _Part(_GEAR, family, gear, owner.name))
         if owner.type in _BRANCHING:
             return (*above, _Part(_BRANCH, family, name, "%s (%s)" % (owner.name, owner.type)))
         if owner.type in _LOOPING and place in (_LOOP_CONDITION, _LOOP_BODY):
             kind = _BODY if place == _LOOP_BODY else ""
             return (*above, _Part(kind, family, name, "%s (%s)" % (owner.name, owner.type)))
         return above
-
-
-def _gear_of(op: OpNode, graph_name: str) -> Optional[str]:
-    """Return the gear that an op is of by its label, its name or its graph's, where no op says that it runs the graph."""
-    for text in (op.batch_label or "", graph_name):
-        found = _GEAR_NAME.match(text)
-        if found is not None:
-            return found.group(1)
-    found = _GEAR_OP.match(op.name)
-    return "Batch_%s" % found.group(1) if found is not None else None
 
 
 _known: WeakKeyDictionary[ModelGraph, _Parts] = WeakKeyDictionary()
@@ -222,7 +210,9 @@ def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
         _BRANCH: "the branch %(name)s of %(owner)s is taken",
         _BODY: "%(owner)s runs a round",
     }
-    parts = [part for part in _parts_of(graph).of(op) if part.kind in texts]
+    known = _parts_of(graph)
+    # A single gear is a graph that happens to be called so.
+    parts = [part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1]
     return " and ".join(texts[part.kind] % part._asdict() for part in parts) or None
 
 
