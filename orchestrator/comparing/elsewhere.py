@@ -92,9 +92,14 @@ class OutputsElsewhere:
                 return found
         return None
 
-    def may_come(self, index: int) -> bool:
-        """Tell whether a dump that holds the output may still come."""
-        return not self._neighbours.settled and bool(self._pairing.readers(self._op, index))
+    @property
+    def settled(self) -> bool:
+        """Whether no other dump comes any more."""
+        return self._neighbours.settled
+
+    def is_read(self, index: int) -> bool:
+        """Tell whether an op that should have a dump reads the output."""
+        return bool(self._pairing.readers(self._op, index))
 
     def overwrites(self, info: TensorInfo) -> bool:
         """Tell whether the op wrote its output where its input lies."""

@@ -268,9 +268,13 @@ class Planner:
         found = there.output(plan.tensor_index or 0) if seen is not None and seen.status == PAIR else None
         if seen is None or found is None:
             row = self._row(plan, entry)
-            may_come = seen is not None and seen.status == PAIR and there.may_come(plan.tensor_index or 0)
-            # What waits for the end is no row so far.
-            (waiting if may_come else rows).append(row.but(verdict=NOT_COMPARED) if may_come else row)
+            if seen is None or seen.status != PAIR or not there.is_read(plan.tensor_index or 0):
+                rows.append(row)
+            elif there.settled:
+                rows.append(row.but(reason="%s: no dump that is there shows it" % ONLY_INPUTS))
+            else:
+                # It waits for its readers, and is no row so far.
+                waiting.append(row.but(verdict=NOT_COMPARED))
             return
         reason = "; ".join(filter(None, (seen.reason, "%s: seen at %s" % (ONLY_INPUTS, found.tensor))))
         row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
