@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from paired import ABSENT, NOT
 
 from goldwatch.model import Pairing, load_model
 from goldwatch.model.absence import of_one_run, only_if
 from goldwatch.model.asked import Asked
 from goldwatch.model.never import no_dump_reason
-from paired import ABSENT, NOT
 
 
 def flag(key, value):
