@@ -79,7 +79,9 @@ class OutputsElsewhere:
         The op.
     """
 
-    def __init__(self, pairing: Pairing, neighbours: Neighbours, target_file: str, op: OpNode) -> None:
+    def __init__(
+        self, pairing: Pairing, neighbours: Neighbours, target_file: str, op: OpNode
+    ) -> None:
         self._pairing = pairing
         self._neighbours = neighbours
         self._file = target_file
@@ -108,7 +110,9 @@ class OutputsElsewhere:
     def _is_overwritten(self, op: OpNode, info: TensorInfo) -> bool:
         if not info.address:
             return False
-        seen = [found for index in range(len(op.output_descs)) for found, _ in self._seen(op, index)]
+        seen = [
+            found for index in range(len(op.output_descs)) for found, _ in self._seen(op, index)
+        ]
         return any(found.info.address == info.address for found in seen)
 
     def _seen(self, op: OpNode, index: int) -> List[Tuple[SeenOutput, OpNode]]:
@@ -116,9 +120,18 @@ class OutputsElsewhere:
         for reader, number in self._pairing.readers(op, index):
             entry = self._neighbours.neighbour(self._file, reader)
             dump = None if entry is None else _whole(entry)
-            place = None if dump is None else self._pairing.dumped_input(reader, number, len(dump.inputs))
+            place = (
+                None
+                if dump is None
+                else self._pairing.dumped_input(reader, number, len(dump.inputs))
+            )
             if dump is not None and place is not None and place < len(dump.inputs):
-                found.append((SeenOutput("%s:input:%d" % (reader.name, place), dump, dump.inputs[place]), reader))
+                found.append(
+                    (
+                        SeenOutput("%s:input:%d" % (reader.name, place), dump, dump.inputs[place]),
+                        reader,
+                    )
+                )
         return found
 
 

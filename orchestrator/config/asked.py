@@ -55,22 +55,39 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
     models = Models([graph])
     choice = Choice(models, graph)
     layers = list(entry.watch_nodes or entry.layers)
-    choice.add({"layer": layers, "opname_range": [{"begin": begin, "end": end} for begin, end in entry.op_ranges]})
+    choice.add(
+        {
+            "layer": layers,
+            "opname_range": [{"begin": begin, "end": end} for begin, end in entry.op_ranges],
+        }
+    )
     chosen = choice.ops()
-    skipped = skipped_positions((skip.name, skip.positions) for skip in (*entry.skip_types, *entry.skip_ops))
+    skipped = skipped_positions(
+        (skip.name, skip.positions) for skip in (*entry.skip_types, *entry.skip_ops)
+    )
     whole = {skip.name for skip in (*entry.skip_types, *entry.skip_ops) if not skip.positions}
-    kept = [op for op in chosen if not {op.name, op.type} & whole and _leaves_any(op, mode, skipped)]
+    kept = [
+        op for op in chosen if not {op.name, op.type} & whole and _leaves_any(op, mode, skipped)
+    ]
     if choice.whole and len(kept) == len(chosen):
         return Asked(mode=mode)
-    return Asked(frozenset(op.position for op in kept), _LEFT_OUT if choice.whole else _OTHERS, mode)
+    return Asked(
+        frozenset(op.position for op in kept), _LEFT_OUT if choice.whole else _OTHERS, mode
+    )
 
 
-def _entry(entries: Sequence[ModelDump], graph: ModelGraph, model_name: Optional[str]) -> Optional[ModelDump]:
+def _entry(
+    entries: Sequence[ModelDump], graph: ModelGraph, model_name: Optional[str]
+) -> Optional[ModelDump]:
     """Return the entry that holds for a model: one without a name shadows those that have one, and of several the last counts."""
     nameless = [entry for entry in entries if not entry.name]
     if nameless:
         return nameless[-1]
-    names = {sanitise_device(name) for name in (model_name or "", graph.name, *graph.graph_names, *file_names(graph)) if name}
+    names = {
+        sanitise_device(name)
+        for name in (model_name or "", graph.name, *graph.graph_names, *file_names(graph))
+        if name
+    }
     named = [entry for entry in entries if sanitise_device(entry.name or "") in names]
     if named:
         return named[-1]
@@ -83,5 +100,10 @@ def _leaves_any(op: OpNode, mode: str, skipped: Mapping[str, Set[str]]) -> bool:
     if not left_out:
         return True
     kinds = (("input", op.input_descs), ("output", op.output_descs))
-    every = {"%s%d" % (kind, number) for kind, descs in kinds if mode in (kind, "all") for number in range(len(descs))}
+    every = {
+        "%s%d" % (kind, number)
+        for kind, descs in kinds
+        if mode in (kind, "all")
+        for number in range(len(descs))
+    }
     return not every <= left_out

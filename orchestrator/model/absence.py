@@ -10,7 +10,18 @@ like without a task).
 
 from __future__ import annotations
 
-from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 from weakref import WeakKeyDictionary
 
 from .asked import EVERYTHING, Asked
@@ -137,14 +148,18 @@ class Absence:
         The positions of the ops that have a dump.
     """
 
-    def __init__(self, graph: ModelGraph, asked: Asked = EVERYTHING, seen: Iterable[int] = ()) -> None:
+    def __init__(
+        self, graph: ModelGraph, asked: Asked = EVERYTHING, seen: Iterable[int] = ()
+    ) -> None:
         self._graph = graph
         self._asked = asked
         self._seen = frozenset(seen)
         self._parts = _parts_of(graph)
         self._ran: FrozenSet[_Part] = frozenset()
         if self._parts and self._seen:
-            self._ran = frozenset(part for op in graph.ops if op.position in self._seen for part in self._parts.of(op))
+            self._ran = frozenset(
+                part for op in graph.ops if op.position in self._seen for part in self._parts.of(op)
+            )
 
     def reason(self, op: OpNode) -> Optional[str]:
         """Return why an op has no dump; None when it should have one."""
@@ -169,7 +184,11 @@ class Absence:
             missing = any(self._dumps(other) and other not in self._ran for other in others)
             return None if missing else "the body of %s ran no round" % part.owner
         if part.kind == _GEAR:
-            return "gear %s did not run: %s did" % (part.name, ", ".join(other.name for other in ran)) if ran else None
+            return (
+                "gear %s did not run: %s did" % (part.name, ", ".join(other.name for other in ran))
+                if ran
+                else None
+            )
         if part.kind != _BRANCH:
             return None
         if ran:
@@ -180,7 +199,9 @@ class Absence:
 
     def _dumps(self, part: _Part) -> bool:
         """Tell whether a part leaves dumps when it runs."""
-        return any(self._fixed(op) is None and op.type not in _PLACING for op in self._parts.members[part])
+        return any(
+            self._fixed(op) is None and op.type not in _PLACING for op in self._parts.members[part]
+        )
 
     def _placed(self, op: OpNode) -> Optional[str]:
         """Return why an op that only places tensors has no dump, where what it reads has one."""
@@ -212,7 +233,9 @@ def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
     }
     known = _parts_of(graph)
     # A single gear is a graph that happens to be called so.
-    parts = [part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1]
+    parts = [
+        part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1
+    ]
     return " and ".join(texts[part.kind] % part._asdict() for part in parts) or None
 
 
@@ -234,5 +257,7 @@ def of_one_run(
     return [op for op in chosen if not left_out.intersection(parts.of(op))] if left_out else chosen
 
 
-def _largest(family: Dict[_Part, List[OpNode]], size_of: Callable[[Sequence[OpNode]], int]) -> _Part:
+def _largest(
+    family: Dict[_Part, List[OpNode]], size_of: Callable[[Sequence[OpNode]], int]
+) -> _Part:
     return max(family, key=lambda part: size_of(family[part]))

@@ -18,9 +18,18 @@ def graph(tmp_path):
            ("fc", "MatMulV2", ["pool:0"], None)]  # fmt: skip
     tree = {"name": "net", "graph": [{"name": "g", "op": []}]}
     for number, (name, kind, inputs, originals) in enumerate(ops):
-        op = {"name": name, "type": kind, "id": number, "input": inputs, "input_desc": [{}] * len(inputs), "output_desc": [{}]}
+        op = {
+            "name": name,
+            "type": kind,
+            "id": number,
+            "input": inputs,
+            "input_desc": [{}] * len(inputs),
+            "output_desc": [{}],
+        }
         if originals:
-            op["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": {"s": originals}}}]
+            op["attr"] = [
+                {"key": "_datadump_original_op_names", "value": {"list": {"s": originals}}}
+            ]
         tree["graph"][0]["op"].append(op)
     path = tmp_path / "om_file.json"
     path.write_text(json.dumps(tree))
@@ -33,7 +42,11 @@ def asked(graph, tmp_path):
         path = tmp_path / file
         path.write_text(dump if isinstance(dump, str) else json.dumps(dump))
         found = asked_of(read_asked(str(path)), graph, name)
-        ops = None if found.positions is None else [graph.ops[position].name for position in sorted(found.positions)]
+        ops = (
+            None
+            if found.positions is None
+            else [graph.ops[position].name for position in sorted(found.positions)]
+        )
         return ops, found.mode, found.reason
 
     return _asked
@@ -48,7 +61,11 @@ OTHERS = "not asked for: the dump configuration names other ops"
 
 @pytest.mark.parametrize("name", ["net", "g", "om_file", "some_other"])
 def test_layers_after_or_before_fusion(asked, name) -> None:
-    assert asked(acl({"model_name": name, "layer": ["relu0", "fc"]})) == (["conv", "fc"], "output", OTHERS)
+    assert asked(acl({"model_name": name, "layer": ["relu0", "fc"]})) == (
+        ["conv", "fc"],
+        "output",
+        OTHERS,
+    )
 
 
 def test_everything(asked) -> None:
@@ -80,18 +97,33 @@ def test_ranges_and_blacklists(asked) -> None:
 
 def test_overflow_and_exceptions(asked) -> None:
     ops, mode, reason = asked({"dump": {"dump_path": "/nowhere", "dump_debug": "on"}})
-    assert (ops, mode, reason) == ([], None, "not asked for: only ops that overflow are dumped (dump_debug)")
-    assert asked({"dump": {"dump_scene": "lite_exception"}})[2].endswith("only ops that fail are dumped (dump_scene lite_exception)")
+    assert (ops, mode, reason) == (
+        [],
+        None,
+        "not asked for: only ops that overflow are dumped (dump_debug)",
+    )
+    assert asked({"dump": {"dump_scene": "lite_exception"}})[2].endswith(
+        "only ops that fail are dumped (dump_scene lite_exception)"
+    )
     watcher = acl({"layer": ["conv"], "watcher_nodes": ["pool"]}, dump_scene="watcher")
     assert asked(watcher)[0] == ["pool"]
 
 
 def test_npu_settings_scripts_and_plans(asked) -> None:
-    settings = {"enable_dump": True, "dump_path": "/nowhere", "dump_mode": "input", "dump_layer": "pool  fc"}
+    settings = {
+        "enable_dump": True,
+        "dump_path": "/nowhere",
+        "dump_mode": "input",
+        "dump_layer": "pool  fc",
+    }
     assert asked(settings) == (["pool", "fc"], "input", OTHERS)
     script = "from npu_bridge.estimator.npu.npu_config import DumpConfig\nDumpConfig(enable_dump=True, dump_path='/x', dump_layer='fc')\n"
     assert asked(script, file="train.py") == (["fc"], "output", OTHERS)
-    assert asked({"models": [{"name": "net", "layers": ["fc"]}], "mode": "all"}) == (["fc"], "all", OTHERS)
+    assert asked({"models": [{"name": "net", "layers": ["fc"]}], "mode": "all"}) == (
+        ["fc"],
+        "all",
+        OTHERS,
+    )
 
 
 def test_what_is_no_configuration(asked, tmp_path) -> None:

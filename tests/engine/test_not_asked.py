@@ -21,7 +21,11 @@ def layered(network, tmp_path):
         if ".op_1_fused." not in path and ".fc." not in path:
             os.unlink(path)
     network.acl = str(tmp_path / "acl.json")
-    dump = {"dump_path": "/nowhere", "dump_mode": "all", "dump_list": [{"model_name": "net", "layer": ["op/1", "fc"]}]}
+    dump = {
+        "dump_path": "/nowhere",
+        "dump_mode": "all",
+        "dump_list": [{"model_name": "net", "layer": ["op/1", "fc"]}],
+    }
     with open(network.acl, "w", encoding="utf-8") as stream:
         json.dump({"dump": dump}, stream)
     return network
@@ -33,7 +37,9 @@ def test_layers_of_an_acl_json(layered) -> None:
     assert done.returncode == 0, done.stdout
     rows = layered.rows()
     assert rows["op/0_fused"]["reason"] == rows["trans_Cast_0"]["reason"] == OTHERS
-    assert {row["verdict"] for name, row in rows.items() if row["op"] in ("op/1_fused", "fc")} == {"pass"}
+    assert {row["verdict"] for name, row in rows.items() if row["op"] in ("op/1_fused", "fc")} == {
+        "pass"
+    }
     # Not the reason of what never dumps.
     assert rows["data"]["reason"].startswith("a model input")
 
@@ -47,9 +53,20 @@ def test_an_op_that_was_asked_for_is_missing(layered) -> None:
 
 def test_layers_of_npu_settings_and_from_python(layered, tmp_path) -> None:
     settings = tmp_path / "npu.json"
-    settings.write_text(json.dumps({"enable_dump": True, "dump_path": "/x", "dump_mode": "all", "dump_layer": "op/1_fused fc"}))
+    settings.write_text(
+        json.dumps(
+            {
+                "enable_dump": True,
+                "dump_path": "/x",
+                "dump_mode": "all",
+                "dump_layer": "op/1_fused fc",
+            }
+        )
+    )
     assert layered.compare("--acl", str(settings)).returncode == 0
-    result = goldwatch.compare(layered.target, layered.golden, model=layered.model_path, asked=str(settings))
+    result = goldwatch.compare(
+        layered.target, layered.golden, model=layered.model_path, asked=str(settings)
+    )
     assert result.exit_code == 0 and result.summary.not_compared == 0
 
 

@@ -45,7 +45,13 @@ def absent(graph, *seen, asked=None):
 
 def gears(write, how):
     """Three gears of one op, told by a label, by the ops' names, by the graphs' names or by the op that runs them."""
-    graphs = {"net": [write.op("x", "Data"), write.op("case", "Case", inputs=["x:0"]), write.op("last", inputs=["case:0"])]}
+    graphs = {
+        "net": [
+            write.op("x", "Data"),
+            write.op("case", "Case", inputs=["x:0"]),
+            write.op("last", inputs=["case:0"]),
+        ]
+    }
     for number in range(3):
         name = "fc_ascend_mbatch_batch_%d" % number if how == "op" else "fc%d" % number
         attrs = [text("_batch_label", "Batch_%d" % number)] if how == "label" else []
@@ -82,7 +88,11 @@ def conditional(write, kind="If", empty=False):
     other = [write.op("c", "Data")] + ([] if empty else [write.op("d", inputs=["c:0"])])
     owner = write.op("if1", kind, inputs=["x:0"])
     owner["subgraph_name"] = ["then", "else"]
-    return {"net": [write.op("x", "Data"), owner, write.op("y", inputs=["if1:0"])], "then": then, "else": other}
+    return {
+        "net": [write.op("x", "Data"), owner, write.op("y", inputs=["if1:0"])],
+        "then": then,
+        "else": other,
+    }
 
 
 @pytest.mark.parametrize("kind", ["If", "Case"])
@@ -134,11 +144,23 @@ def test_graphs_that_run_each_other_are_read(model, write) -> None:
     assert absent(model(graphs), "y")["less"][0] == NOT
 
 
-@pytest.mark.parametrize("kind", ["HcomAllReduce", "HcomAllToAllVC", "hcomBroadcast", "HorovodAllreduce", "HvdCallbackAllReduce"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "HcomAllReduce",
+        "HcomAllToAllVC",
+        "hcomBroadcast",
+        "HorovodAllreduce",
+        "HvdCallbackAllReduce",
+    ],
+)
 def test_collectives_never_dump(model, write, kind) -> None:
     graph = model({"net": [write.op("a"), write.op("all", kind, inputs=["a:0"])]})
     status, reason = absent(graph, "a")["all"]
-    assert (status, reason) == (ABSENT, "a collective op is not run by a kernel of its own, so it has no dump")
+    assert (status, reason) == (
+        ABSENT,
+        "a collective op is not run by a kernel of its own, so it has no dump",
+    )
 
 
 @pytest.mark.parametrize("kind", ["MatmulAllReduce", "AllGatherMatmul"])
@@ -173,17 +195,27 @@ def test_a_concat_whose_inputs_are_there_may_be_optimised_away(model, write) -> 
     ]
     graph = model({"net": ops})
     found = absent(graph, "a", "b")
-    assert found["cat"][0] == found["flat"][0] == ABSENT and found["cat"][1].startswith("optimised away")
-    assert found["told"] == (ABSENT, "the compiler gave this op no task on the device, so it has no dump")
+    assert found["cat"][0] == found["flat"][0] == ABSENT and found["cat"][1].startswith(
+        "optimised away"
+    )
+    assert found["told"] == (
+        ABSENT,
+        "the compiler gave this op no task on the device, so it has no dump",
+    )
     assert found["runs"] == found["relu"] == (NOT, "no dump file")
     assert absent(graph, "a")["cat"] == (NOT, "no dump file")
     assert absent(graph)["cat"] == (NOT, "no dump file")
 
 
 def test_what_was_not_asked_for_is_absent(model, write) -> None:
-    graph = model({"net": [write.op("a"), write.op("b", inputs=["a:0"]), write.op("c", inputs=["b:0"])]})
+    graph = model(
+        {"net": [write.op("a"), write.op("b", inputs=["a:0"]), write.op("c", inputs=["b:0"])]}
+    )
     asked = Asked(frozenset([1, 2]), "not asked for")
-    assert absent(graph, "b", asked=asked) == {"a": (ABSENT, "not asked for"), "c": (NOT, "no dump file")}
+    assert absent(graph, "b", asked=asked) == {
+        "a": (ABSENT, "not asked for"),
+        "c": (NOT, "no dump file"),
+    }
 
 
 def test_all_have_come_when_what_runs_has(model, write) -> None:
@@ -193,9 +225,16 @@ def test_all_have_come_when_what_runs_has(model, write) -> None:
     graph = model(gears(write, "owner"))
     assert come(graph, "last", "fc2") and not come(graph, "last") and not come(graph, "fc2")
     graph = model(conditional(write))
-    assert come(graph, "y", "b") and come(graph, "y", "d") and not come(graph, "y") and not come(graph, "b")
+    assert (
+        come(graph, "y", "b")
+        and come(graph, "y", "d")
+        and not come(graph, "y")
+        and not come(graph, "b")
+    )
     graph = model(loop(write))
-    assert come(graph, "y", "less") and come(graph, "y", "less", "add") and not come(graph, "y", "add")
+    assert (
+        come(graph, "y", "less") and come(graph, "y", "less", "add") and not come(graph, "y", "add")
+    )
     assert come(graph, "less", asked=Asked(frozenset([3]), "not asked for"))
 
 
@@ -211,5 +250,8 @@ def test_lists_and_sizes_know_what_runs(model, write) -> None:
     assert only_if(graph, graph.op("b")) == "the branch then of if1 (If) is taken"
     assert only_if(graph, graph.op("a")) is None and only_if(graph, graph.op("y")) is None
     graph = model(loop(write))
-    assert only_if(graph, graph.op("add")) == "while1 (While) runs a round" and only_if(graph, graph.op("less")) is None
+    assert (
+        only_if(graph, graph.op("add")) == "while1 (While) runs a round"
+        and only_if(graph, graph.op("less")) is None
+    )
     assert of_one_run(graph, graph.ops, len) == list(graph.ops)

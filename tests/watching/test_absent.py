@@ -30,7 +30,9 @@ def gears(tree):
     for number in range(3):
         text = json.dumps(copied)
         for name in ("op2", "op3"):
-            text = text.replace('"name": "%s"' % name, '"name": "%s_ascend_mbatch_batch_%d"' % (name, number))
+            text = text.replace(
+                '"name": "%s"' % name, '"name": "%s_ascend_mbatch_batch_%d"' % (name, number)
+            )
         text = text.replace('"op2:0"', '"op2_ascend_mbatch_batch_%d:0"' % number)
         tree["graph"].append({"name": "Batch_%d" % number, "op": json.loads(text)})
 
@@ -45,8 +47,13 @@ def branches(tree):
     graph = tree["graph"][0]
     last = next(op for op in graph["op"] if op["name"] == "op3")
     graph["op"].remove(last)
-    graph["op"].append({"name": "if", "type": "If", "input": ["op2:0"], "subgraph_name": ["then", "else"], "id": 9})
-    tree["graph"] += [{"name": "then", "op": [last]}, {"name": "else", "op": [{"name": "e", "type": "Data"}]}]
+    graph["op"].append(
+        {"name": "if", "type": "If", "input": ["op2:0"], "subgraph_name": ["then", "else"], "id": 9}
+    )
+    tree["graph"] += [
+        {"name": "then", "op": [last]},
+        {"name": "else", "op": [{"name": "e", "type": "Data"}]},
+    ]
 
 
 def collective(tree):
@@ -82,7 +89,9 @@ def test_what_does_not_run_is_not_waited_for(net, turn, at_end, quiet, change) -
     else:
         files = {path: data for path, data in files.items() if ".op3." not in path}
     names = sorted(files)
-    result = followed(net, turn, at_end, {name: files[name] for name in names[:-1]}, {names[-1]: files[names[-1]]})
+    result = followed(
+        net, turn, at_end, {name: files[name] for name in names[:-1]}, {names[-1]: files[names[-1]]}
+    )
     assert result.exit_code == 0 and result.summary.not_compared == 0
     assert net.rows() == net.compare_rows()
 
@@ -91,10 +100,16 @@ def test_what_was_not_asked_for_is_not_waited_for(net, turn, at_end, quiet) -> N
     net.write_golden()
     acl = os.path.join(net.folder, "acl.json")
     with open(acl, "w", encoding="utf-8") as stream:
-        dump = {"dump_path": "/nowhere", "dump_mode": "all", "dump_list": [{"model_name": "net", "layer": ["op1", "op3"]}]}
+        dump = {
+            "dump_path": "/nowhere",
+            "dump_mode": "all",
+            "dump_list": [{"model_name": "net", "layer": ["op1", "op3"]}],
+        }
         json.dump({"dump": dump}, stream)
     files = net.files()
-    one, other = ({path: data for path, data in files.items() if name in path} for name in (".op1.", ".op3."))
+    one, other = (
+        {path: data for path, data in files.items() if name in path} for name in (".op1.", ".op3.")
+    )
     result = followed(net, turn, at_end, one, other, read_asked(acl))
     assert result.exit_code == 0
     assert net.rows() == net.compare_rows(options=["--acl", acl])
@@ -110,10 +125,21 @@ def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
     for base, _, names in os.walk(scratch):
         for name in names:
             with open(os.path.join(base, name), "rb") as stream:
-                files[os.path.join(net.target, os.path.relpath(os.path.join(base, name), scratch))] = stream.read()
+                files[
+                    os.path.join(net.target, os.path.relpath(os.path.join(base, name), scratch))
+                ] = stream.read()
     names = sorted(files, reverse=True)
-    result = followed(net, turn, at_end, {name: files[name] for name in names[:2]}, {name: files[name] for name in names[2:]})
+    result = followed(
+        net,
+        turn,
+        at_end,
+        {name: files[name] for name in names[:2]},
+        {name: files[name] for name in names[2:]},
+    )
     assert result.exit_code == 1
     assert (result.first_divergence.op, result.first_divergence.tensor) == ("op2", "op2:output:0")
-    assert net.verdicts()["op1:output:0"] == "pass" and net.verdicts()["op3:output:0"] == "expected_absent"
+    assert (
+        net.verdicts()["op1:output:0"] == "pass"
+        and net.verdicts()["op3:output:0"] == "expected_absent"
+    )
     assert net.rows() == net.compare_rows()
