@@ -90,8 +90,8 @@ def compare(
     unfused
         The json of a build without fusion, whose dumps ``golden`` holds.
     asked
-        The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the device was
-        given: what it leaves out is not missing. Needs ``model``.
+        The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the device
+        was given: what it leaves out is not missing. Needs ``model``.
 
     Returns
     -------
@@ -108,7 +108,8 @@ def compare(
     processes = _processes(jobs)
     if progress is not None and not callable(progress):
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
-    chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused), **_asked(asked)}
+    chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    chosen.update(_asked(asked))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
@@ -300,7 +301,8 @@ def watch(
         if not isinstance(value, bool):
             raise UsageError("%s=%r: expected True or False" % (name, value))
     chosen = WatchOptions(until_idle_s=idle_s, pid=process, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
-    shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused), **_asked(asked)}
+    shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    shared.update(_asked(asked))
     options = _options(target, golden, model, out, shared)
     if out is not None and until_idle is None and pid is None and not expect_all and _has_ended(options.out):
         hint = "open_result reads it; to go on, tell when the watch ends: until_idle, pid or expect_all"

@@ -1,6 +1,6 @@
-"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``): they are what the ops that read them were given.
+"""Outputs of an op whose dump holds inputs only (``dump_mode`` ``input``): what their readers were given.
 
-As for any input, a dump that was taken after its op had run holds what the op wrote there, where it works in place.
+A dump is taken after its op has run: an input of one that works in place holds what the op wrote there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Neighbours(Protocol):
         """Whether no other dump comes any more."""
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
-        """Return the dump of another op that lies where a file does, by that file's name in rows; None where there is none so far."""
+        """Return the dump of another op beside a file, by its name in rows; None for none so far."""
 
 
 class ListedNeighbours:
@@ -88,7 +88,7 @@ class OutputsElsewhere:
         self._op = op
 
     def output(self, index: int) -> Optional[SeenOutput]:
-        """Return an output as the first of its readers holds it that leaves its input as it was; None where none of them does."""
+        """Return an output as its first reader holds it that does not write there; None for none."""
         for found, reader in self._seen(self._op, index):
             if not self._is_overwritten(reader, found.info):
                 return found

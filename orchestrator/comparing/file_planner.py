@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Collection,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
@@ -58,7 +69,8 @@ class Planner:
     asked
         What the device was asked to dump of the model.
     neighbours
-        Knows the other dumps of the place: where dumps hold inputs only, they are where outputs are seen. None: they are not seen.
+        Knows the other dumps of the place, where outputs are seen of a dump that holds inputs only.
+        None: they are not seen.
     """
 
     def __init__(
@@ -88,7 +100,8 @@ class Planner:
         self._by_name = Pairing(None, self._has_output)
         self._model: Optional[Pairing] = None
         if graph is not None:
-            self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place), asked)
+            known_there = self._known.of(graph, golden, place)
+            self._model = Pairing(graph, self._has_output, None, known_there, asked)
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -118,10 +131,11 @@ class Planner:
         return self._model is not None and self._model.knows(op_name)
 
     def all_come(self, op_names: Collection[str]) -> bool:
-        """Tell whether every op of the model that should have a dump, and is wanted, is among these, by its name in the dump."""
+        """Tell whether every op that should have a dump, and is wanted, is among these names of dumps."""
+        wanted = self.selection
         if self._model is None:
             return False
-        return self._model.all_come(op_names, lambda op: self.selection is None or op.id in self.selection)
+        return self._model.all_come(op_names, lambda op: wanted is None or op.id in wanted)
 
     @property
     def only_inputs(self) -> bool:
@@ -243,12 +257,16 @@ class Planner:
             len(dump.outputs),
         )
 
-    def _read_there(self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump) -> Optional[OutputsElsewhere]:
-        """Return the outputs of a dump that holds inputs only, as the dumps of what reads them hold them; None for any other dump."""
-        if self._model is None or self._neighbours is None or self.two_dumps or dump.outputs or not dump.inputs:
+    def _read_there(
+        self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump
+    ) -> Optional[OutputsElsewhere]:
+        """Return where the outputs of a dump are seen that holds inputs only; None for any other dump."""
+        if self._model is None or self._neighbours is None or self.two_dumps:
             return None
-        op = self._model.find(dumped)
-        return None if op is None or not op.output_descs else OutputsElsewhere(self._model, self._neighbours, entry.rel, op)
+        op = self._model.find(dumped) if dump.inputs and not dump.outputs else None
+        if op is None or not op.output_descs:
+            return None
+        return OutputsElsewhere(self._model, self._neighbours, entry.rel, op)
 
     def _seen_there(
         self,
@@ -264,11 +282,12 @@ class Planner:
     ) -> None:
         """Plan an output that the dump lacks from where it is read."""
         assert self._model is not None
-        seen = self._model.seen_output(dumped, plan.tensor_index or 0)
-        found = there.output(plan.tensor_index or 0) if seen is not None and seen.status == PAIR else None
+        index = plan.tensor_index or 0
+        seen = self._model.seen_output(dumped, index)
+        found = there.output(index) if seen is not None and seen.status == PAIR else None
         if seen is None or found is None:
             row = self._row(plan, entry)
-            if seen is None or seen.status != PAIR or not there.is_read(plan.tensor_index or 0):
+            if seen is None or seen.status != PAIR or not there.is_read(index):
                 rows.append(row)
             elif there.settled:
                 rows.append(row.but(reason="%s: no dump that is there shows it" % ONLY_INPUTS))
@@ -276,10 +295,12 @@ class Planner:
                 # It waits for its readers, and is no row so far.
                 waiting.append(row.but(verdict=NOT_COMPARED))
             return
-        reason = "; ".join(filter(None, (seen.reason, "%s: seen at %s" % (ONLY_INPUTS, found.tensor))))
+        where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
+        reason = "; ".join(filter(None, (seen.reason, where)))
         row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
         beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
-        self._pair(row, seen, dumped, found.dump, found.info, tasks, rows, waiting, iteration, beside)
+        where_to = (tasks, rows, waiting)
+        self._pair(row, seen, dumped, found.dump, found.info, *where_to, iteration, beside)
 
     def _pair(
         self,
@@ -456,7 +477,7 @@ class Planner:
 
 
 def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere]) -> bool:
-    """Tell whether an input's memory holds an output; ``there``: the outputs, where the dump lacks them."""
+    """Tell whether an input's memory holds an output; ``there``: those that the dump lacks."""
     if there is not None:
         return info.kind == INPUT and there.overwrites(info)
     return is_overwritten(dump, info)

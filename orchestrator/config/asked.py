@@ -79,7 +79,7 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
 def _entry(
     entries: Sequence[ModelDump], graph: ModelGraph, model_name: Optional[str]
 ) -> Optional[ModelDump]:
-    """Return the entry that holds for a model: one without a name shadows those that have one, and of several the last counts."""
+    """Return the entry that holds for a model: one without a name shadows the others, the last counts."""
     nameless = [entry for entry in entries if not entry.name]
     if nameless:
         return nameless[-1]

@@ -78,7 +78,9 @@ def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
 
 
 class Choice:
-    """The ops of one model that the entries of dump_list dump together; a step through the model only at the end.
+    """The ops of one model that the entries of dump_list dump together.
+
+    The whole model is walked at the end only.
 
     Attributes
     ----------

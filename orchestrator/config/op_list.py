@@ -41,5 +41,6 @@ def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
             reason = no_dump_reason(op)
             condition = only_if(graph, op)
             told = "only if %s" % condition if condition is not None else reason
-            listed.append(ListedOp(graph.name, op.name, op.type, op.originals, reason is None, told))
+            names = (graph.name, op.name, op.type, op.originals)
+            listed.append(ListedOp(*names, reason is None, told))
     return listed

@@ -104,7 +104,8 @@ def pairs_in_folders(
     goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
     goldens.take(found)
     around = ListedNeighbours(combo.files)
-    planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model), neighbours=around)
+    graph = graphs.of(combo.place.model)
+    planner = Planner(combo.place, goldens.of(combo.place), graph, neighbours=around)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):

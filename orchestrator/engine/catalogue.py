@@ -178,7 +178,7 @@ class Catalogue:
         return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
 
     def neighbour(self, target_file: str, op_type: str, op_name: str) -> Optional[TargetFile]:
-        """Return the file of another op that counts where a file lies, by that file's name in rows; None where there is none."""
+        """Return the file that counts of another op beside a file, by its name in rows; None for none."""
         file = self.of_row(target_file)
         if file is None:
             return None

@@ -220,10 +220,12 @@ def finish_rows(
 
 
 def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> List[Row]:
-    """Return the rows of outputs that a dump of inputs only lacks, where other dumps of the place hold outputs: they are missing."""
+    """Return rows of the outputs that a dump lacks, of inputs only among others that hold outputs."""
     planned = [file for file in files if file.state == PLANNED and file.tensors[0]]
     only_inputs = [file for file in planned if not file.tensors[1]]
-    if not only_inputs or len(only_inputs) == len(planned) or engine.places.planner(place).only_inputs:
+    if not only_inputs or len(only_inputs) == len(planned):
+        return []
+    if engine.places.planner(place).only_inputs:
         return []
     names = {file.rel for file in only_inputs}
     found = []
@@ -232,7 +234,8 @@ def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> 
             graph = engine.graphs.of(place.model)
             op = graph.op(row.op) if graph is not None else None
             count = len(op.output_descs) if op is not None else 1
-            found.append(row.but(verdict=NOT_COMPARED, reason=LACKING % (count, 0), cause=DUMP_MISSING))
+            lost = {"reason": LACKING % (count, 0), "cause": DUMP_MISSING}
+            found.append(row.but(verdict=NOT_COMPARED, **lost))
     return found
 
 

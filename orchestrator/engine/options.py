@@ -101,7 +101,8 @@ class ComparisonOptions:
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
         if self.plan is not None and self.model is None:
-            raise UsageError("which ops a dump configuration leaves out is known by the model only: it needs that")
+            text = "which ops a dump configuration leaves out is known by the model only: it needs that"
+            raise UsageError(text)
         if self.max_elements and self.max_elements < LEAST_SAMPLE:
             raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
         if self.quantisation and self.unfused:

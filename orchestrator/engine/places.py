@@ -32,7 +32,9 @@ class Places:
         Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
     """
 
-    def __init__(self, options: ComparisonOptions, graphs: ModelGraphs, goldens: Goldens, catalogue: Catalogue) -> None:
+    def __init__(
+        self, options: ComparisonOptions, graphs: ModelGraphs, goldens: Goldens, catalogue: Catalogue
+    ) -> None:
         self.own: Set[Place] = set()
         self.settled = False
         self._options, self._graphs, self._goldens = options, graphs, goldens
@@ -54,14 +56,16 @@ class Places:
         found = self._planners.get(place)
         if found is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
-            more = (self.selection, self._options.overflow, unfused, self._known, self._asked_of(graph, place.model))
-            found = self._planners[place] = Planner(place, golden, graph, *more, neighbours=self)
+            asked = self._asked_of(graph, place.model)
+            more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
+            found = self._planners[place] = Planner(place, golden, graph, *more)
         found.refresh(golden)
         return found
 
     def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
-        """Return the dump of another op that lies where a file does, by that file's name in rows; None where there is none so far."""
-        found = self._catalogue.neighbour(target_file, sanitise_device(op.type), sanitise_device(op.name))
+        """Return the dump of another op beside a file, by its name in rows; None for none so far."""
+        names = sanitise_device(op.type), sanitise_device(op.name)
+        found = self._catalogue.neighbour(target_file, *names)
         return None if found is None else found.entry()
 
     def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> Asked:

@@ -79,7 +79,7 @@ def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
 
 
 def _gears(run: Run) -> List[str]:
-    """Say which gears of a model ran where, if golden data of one input shape are compared with several."""
+    """Say which gears of a model ran where, if golden data of one input shape are for several."""
     if run.goldens.takes_steps_apart:
         return []
     ran: Dict[ModelGraph, Dict[str, str]] = {}

@@ -1,11 +1,11 @@
-"""Which ops without a dump did not run or were not asked for: what ran is told by the dumps that there are.
+"""Which ops without a dump did not run or were not asked for; what ran is told by the dumps.
 
-Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one is taken, and the
-body of a While may run no round. An op that places tensors leaves nothing where the compiler places them so from the
-start.
+Of the gears of a dynamic batch, image size or dims one runs, of the branches of an If or Case one is
+taken, and the body of a While may run no round. An op that places tensors leaves nothing where the
+compiler places them so from the start.
 
-Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine runs Reshape and its
-like without a task).
+Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine runs
+Reshape and its like without a task).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _LOOP_CONDITION, _LOOP_BODY = 0, 1
 
 _PLACING = frozenset(
     [
-        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2", "ExpandDims", "ReFormat", "Bitcast", "Squeeze",
-        "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
+        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2", "ExpandDims",
+        "ReFormat", "Bitcast", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
     ]
 )  # fmt: skip
-"""Types whose ops the compiler carries out by where it places their inputs and outputs, if it can."""
+"""Types whose ops the compiler carries out, if it can, by where it places inputs and outputs."""
 
-_PLACED = "optimised away: its inputs are all there, and the compiler can place them so that nothing is left to do"
+_PLACED = "optimised away: its inputs are all there, and the compiler can place them so that nothing is to do"
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 
@@ -55,7 +55,7 @@ class _Part(NamedTuple):
     kind
         ``gear``, ``branch`` or ``body``.
     family
-        What has it: of the parts of one family one runs; of a loop the parts are its condition and its body.
+        What has it: of the parts of one family one runs; of a loop they are its condition and body.
     name
         The gear's, the graph's.
     owner
@@ -223,7 +223,10 @@ class Absence:
 
 
 def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
-    """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``; None where it always has one, or never."""
+    """Return what must run for an op to have a dump, such as ``gear Batch_0 runs``.
+
+    None where it always has one, or never.
+    """
     if no_dump_reason(op) is not None:
         return None
     texts = {
@@ -250,7 +253,7 @@ def of_one_run(
         for part in parts.of(op):
             if part.kind in (_GEAR, _BRANCH):
                 members.setdefault(part.family, {}).setdefault(part, []).append(op)
-    left_out = set()
+    left_out: Set[_Part] = set()
     for family in members.values():
         kept = _largest(family, size_of)
         left_out.update(part for part in family if part != kept)

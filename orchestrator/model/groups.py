@@ -51,7 +51,8 @@ class Groups:
             gear = gear_of(op, graph.graph_names[op.graph_index])
             constant = op.type in CONSTANT_TYPES
             alone = constant or not op.originals
-            members.setdefault(("op", op.position) if alone else (op.graph_index, gear, op.originals), []).append(op)
+            key = ("op", op.position) if alone else (op.graph_index, gear, op.originals)
+            members.setdefault(key, []).append(op)
             if not constant and op.type not in FOLLOWING_TYPES:
                 for name in op.originals:
                     counts = carriers.setdefault(name, {})
@@ -77,13 +78,14 @@ class Groups:
         return self._computing[group.index] == 1
 
     def carriers(self, original: str) -> int:
-        """Return how many ops that compute list this original name; of gears, which are copies of one another, one."""
+        """Return how many ops that compute list this original name, those of one gear only."""
         return self._carriers.get(original, 0)
 
 
 def _at_once(counts: Dict[Optional[str], int]) -> int:
     """Return how many of some ops, counted by their gears, run at most in one run."""
-    return counts.get(None, 0) + max((count for gear, count in counts.items() if gear is not None), default=0)
+    of_gears = [count for gear, count in counts.items() if gear is not None]
+    return counts.get(None, 0) + max(of_gears, default=0)
 
 
 _known: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()

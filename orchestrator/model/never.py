@@ -1,7 +1,7 @@
 """Which ops never leave a dump file, and why. What depends on what ran is told by :mod:`.absence`.
 
-Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of ops without a task: its local and host
-engines launch nothing on the device, HCCL's tasks hold no tensors of a kernel.
+Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of ops
+without a task: its local and host engines launch nothing on the device, HCCL's ops are no kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOST = "the op runs on the host, so it has no dump"
 _COLLECTIVE = "a collective op is not run by a kernel of its own, so it has no dump"
 _HANDLE = "an op that only hands out a handle (a resource) has no dump"
 
-# As types are written in graphs of several years: HcomAllReduce, HcomAllToAllVC, HorovodAllreduce, HvdCallbackAllReduce, HvdWait.
+# As graphs of several years have it: HcomAllReduce, HorovodAllreduce, HvdCallbackAllReduce, HvdWait.
 _COLLECTIVE_STARTS = ("hcom", "horovod", "hvdcallback", "hvdwait")
 _LIBRARIES = {
     "DNN_VM_GE_LOCAL_OP_STORE": _NO_TASK,
@@ -44,7 +44,10 @@ FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
 """Types whose ops stand for variables."""
 
 _REASONS: Dict[str, str] = {"NetOutput": _OUTPUT}
-_REASONS.update((name, _NOTHING) for name in ("NoOp", "ControlTrigger", "EndGraph", "PhonyConcat", "PhonySplit", "ConditionCalc"))
+_REASONS.update(
+    (name, _NOTHING)
+    for name in ("NoOp", "ControlTrigger", "EndGraph", "PhonyConcat", "PhonySplit", "ConditionCalc")
+)
 _REASONS.update((name, _INPUT) for name in INPUT_TYPES)
 _REASONS.update((name, _CONSTANT) for name in CONSTANT_TYPES)
 _REASONS.update((name, _VARIABLE) for name in VARIABLE_TYPES)
@@ -68,11 +71,13 @@ _REASONS.update(
 def never_dumps(op_type: str) -> Optional[str]:
     """Return why ops of this type never have a dump file, or None when they do."""
     found = _REASONS.get(op_type)
-    return _COLLECTIVE if found is None and op_type.lower().startswith(_COLLECTIVE_STARTS) else found
+    if found is None and op_type.lower().startswith(_COLLECTIVE_STARTS):
+        return _COLLECTIVE
+    return found
 
 
 def no_dump_reason(op: OpNode) -> Optional[str]:
-    """Return why this op never has a dump file (its type, no task, no data), or None when it should have one if it runs."""
+    """Return why this op never has a dump file (its type, no task, no data), or None when it may have one."""
     reason = never_dumps(op.type)
     if reason is None and op.no_task:
         reason = _NO_TASK
@@ -80,6 +85,12 @@ def no_dump_reason(op: OpNode) -> Optional[str]:
         reason = _LIBRARIES.get(op.kernel_library)
     if reason is None and op.no_output:
         reason = _NO_OUTPUT
-    if reason is None and op.output_descs and not op.inputs and all(desc.dtype == _RESOURCE for desc in op.output_descs):
+    if reason is None and _is_handle(op):
         reason = _HANDLE
     return reason
+
+
+def _is_handle(op: OpNode) -> bool:
+    """Tell whether an op reads nothing and gives out nothing but handles."""
+    outputs = [desc.dtype for desc in op.output_descs]
+    return bool(outputs) and not op.inputs and all(dtype == _RESOURCE for dtype in outputs)

@@ -94,9 +94,10 @@ class OpNode:
     kernel_library
         ``_ge_attr_op_kernel_lib_name``: who runs the op; empty when absent.
     batch_label
-        ``_batch_label``: the gear that a copy of the op belongs to (dynamic batch, image size or dims), such as ``Batch_0``; or None.
+        ``_batch_label``: the gear (of a dynamic batch, image size or dims) that the op is a copy for,
+        such as ``Batch_0``; or None.
     subgraphs
-        ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in the order of the file.
+        ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in order.
     no_output
         The file gives it no output and no op takes one from it (while other ops of the file have outputs).
     quantisation

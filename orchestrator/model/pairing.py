@@ -117,7 +117,8 @@ class Pairing:
     def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
         """Return a row for each output that the model declares and the dump does not hold."""
         rows = []
-        only_inputs = bool(dumped.n_inputs) and not dumped.n_outputs and self.asked.mode in (None, INPUT)
+        only_inputs = bool(dumped.n_inputs) and not dumped.n_outputs
+        only_inputs = only_inputs and self.asked.mode in (None, INPUT)
         for index in range(dumped.n_outputs, len(op.output_descs)):
             if op.output_descs[index] == TensorDesc():
                 continue  # listed, but not connected
@@ -125,36 +126,41 @@ class Pairing:
             if only_inputs and found.status in (PAIR, NOT_COMPARED):
                 found = replace(found, status=EXPECTED_ABSENT, reason=self._unseen(op, index))
             elif found.status in (PAIR, NOT_COMPARED):
-                found = replace(found, status=NOT_COMPARED, reason=LACKING % (len(op.output_descs), dumped.n_outputs))
+                reason = LACKING % (len(op.output_descs), dumped.n_outputs)
+                found = replace(found, status=NOT_COMPARED, reason=reason)
             rows.append(replace(_with(base, OUTPUT, index, found), dumped=False))
         return rows
 
     def _unseen(self, op: OpNode, index: int) -> str:
-        """Return why an output is not compared of which the dump holds the op's inputs only (``dump_mode`` ``input``)."""
+        """Return why an output is not compared where the dump holds the op's inputs only."""
         readers = ["%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)]
         where = "it is seen where it is read, at %s" % listed(readers, 3)
         return "%s: %s" % (ONLY_INPUTS, where if readers else "nothing that is dumped reads it")
 
     def readers(self, op: OpNode, index: int) -> List[Tuple[OpNode, int]]:
-        """Return (op, number of its input) of whatever reads an output and should have a dump, in the order of the execution."""
+        """Return (op, number of its input) of what reads an output and should have a dump, by execution."""
         if self.graph is None:
             return []
         found = []
         for reader in sorted(self.graph.consumers(op, index), key=execution_key):
-            if no_dump_reason(reader) is None and not self.asked.lacks(reader):
-                numbers = [number for number, source in enumerate(reader.inputs) if source is not None and source[1] == index]
-                found += [(reader, number) for number in numbers if self.graph.producer(reader, reader.inputs[number][0]) is op]
+            if no_dump_reason(reader) is not None or self.asked.lacks(reader):
+                continue
+            for number, source in enumerate(reader.inputs):
+                if source is None or source[1] != index:
+                    continue
+                if self.graph.producer(reader, source[0]) is op:
+                    found.append((reader, number))
         return found
 
     def dumped_input(self, op: OpNode, number: int, n_inputs: int) -> Optional[int]:
-        """Return which of the inputs that a dump holds is an op's input ``number``; None where it cannot be told."""
+        """Return which input of a dump is an op's input ``number``; None where it cannot be told."""
         sources = self._dumped_inputs(op, n_inputs)
         if isinstance(sources, str):
             return None
         return next((place for place, (own, _) in enumerate(sources) if own == number), None)
 
     def seen_output(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
-        """Return the row of an output that the dump lacks, were it there; None where the model does not know the op."""
+        """Return the row of an output that the dump lacks, were it there; None for an unknown op."""
         op = self.find(dumped)
         if op is None:
             return None
@@ -210,13 +216,21 @@ class Pairing:
                 rows.append(self._absent_row(group, absence))
         return rows
 
-    def all_come(self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True) -> bool:
-        """Tell whether every op that should have a dump (and is ``wanted``) has one; ``seen_ops``: names as the device writes them."""
+    def all_come(
+        self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True
+    ) -> bool:
+        """Tell whether every op that should have a dump (and is ``wanted``) has one.
+
+        ``seen_ops``: names as the device writes them.
+        """
         if self.graph is None:
             return False
         seen = self._positions(seen_ops)
         absence = Absence(self.graph, self.asked, seen)
-        return all(op.position in seen or not wanted(op) or absence.reason(op) is not None for op in self.graph.ops)
+        return all(
+            op.position in seen or not wanted(op) or absence.reason(op) is not None
+            for op in self.graph.ops
+        )
 
     def _positions(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
         assert self.graph is not None
@@ -324,8 +338,10 @@ class Pairing:
             return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
         return self._counterparts.of_input(op, *sources[index])
 
-    def _dumped_inputs(self, op: OpNode, n_inputs: int) -> Union[str, Sequence[Tuple[int, Optional[Tuple[str, int]]]]]:
-        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why that cannot be told.
+    def _dumped_inputs(
+        self, op: OpNode, n_inputs: int
+    ) -> Union[str, Sequence[Tuple[int, Optional[Tuple[str, int]]]]]:
+        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why it cannot be told.
 
         A dump lists either every input of the json, those without a producer included, or only the connected ones.
         """

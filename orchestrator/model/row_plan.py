@@ -18,7 +18,7 @@ OP = "op"
 
 
 ONLY_INPUTS = "only inputs were dumped"
-"""What the reason of an output's row starts with that is not compared for that (``dump_mode`` ``input``)."""
+"""What the reason of an output's row starts with that its dump lacks (``dump_mode`` ``input``)."""
 
 LACKING = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
 """The reason of an output's row whose dump should hold it."""

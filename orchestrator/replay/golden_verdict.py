@@ -48,7 +48,7 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
 
 
 def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
-    """Return what the device was asked to dump, as the comparison in a folder was told; errors as of :func:`golden_fails`."""
+    """Return what the device was asked to dump, as a comparison was told; errors of :func:`golden_fails`."""
     if result is None:
         return EVERYTHING
     with RunStore.open(result) as store:

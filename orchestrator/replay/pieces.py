@@ -141,7 +141,9 @@ class Pieces:
                     found.append(task)
         return found
 
-    def _task(self, plan: RowPlan, row: Row, output: Tuple[AnyDump, TensorInfo], name: str) -> Optional[PairTask]:
+    def _task(
+        self, plan: RowPlan, row: Row, output: Tuple[AnyDump, TensorInfo], name: str
+    ) -> Optional[PairTask]:
         dump, info = output
         try:
             target = dump.tensor(info.kind, info.index)

@@ -88,7 +88,12 @@ class Plan:
     """
 
     def __init__(
-        self, combo: Combo, graph: ModelGraph, original: Original, wanted: Sequence[str] = (), asked: Asked = EVERYTHING
+        self,
+        combo: Combo,
+        graph: ModelGraph,
+        original: Original,
+        wanted: Sequence[str] = (),
+        asked: Asked = EVERYTHING,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
@@ -118,7 +123,9 @@ class Plan:
         pairs: List[Tuple[RowPlan, Row]] = []
         outputs: List[Tuple[AnyDump, TensorInfo]] = []
         for plan in plans:
-            found = recorded.holder(op, plan.tensor_index or 0) if op is not None and plan.kind != OP else None
+            found = None
+            if op is not None and plan.kind != OP:
+                found = recorded.holder(op, plan.tensor_index or 0)
             if found is not None and not plan.dumped:
                 plan = self._pairing.seen_output(file.dumped, plan.tensor_index or 0) or plan
             row = self._row(plan, file.entry)
@@ -151,7 +158,12 @@ class Plan:
         return None
 
     def _plan_op(
-        self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]], outputs: List[Tuple[AnyDump, TensorInfo]]
+        self,
+        op: OpNode,
+        file: OpDump,
+        feeder: Feeder,
+        pairs: List[Tuple[RowPlan, Row]],
+        outputs: List[Tuple[AnyDump, TensorInfo]],
     ) -> None:
         values = [(plan.golden_op or "", plan.golden_index or 0) for plan, _ in pairs]
         try:

@@ -76,7 +76,10 @@ class Recorded:
         return None if found is None else _tensor(found[0], found[1].kind, found[1].index)
 
     def holder(self, op: OpNode, index: int) -> Optional[Tuple[AnyDump, TensorInfo]]:
-        """Return the dump that holds an output, and as which of its tensors: the op's own, or, of inputs only, that of a reader."""
+        """Return the dump that holds an output, and as which of its tensors; None where none does.
+
+        It is the op's own, or, where that holds inputs only, one of an op that reads the output.
+        """
         found = self.of(op)
         if found is None or found.dump is None:
             return None
@@ -109,7 +112,8 @@ class Recorded:
         if tensor is None:
             return None, False
         elsewhere = self._elsewhere(op, found)
-        if is_overwritten(dump, dump.inputs[place]) or (elsewhere is not None and elsewhere.overwrites(dump.inputs[place])):
+        info = dump.inputs[place]
+        if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
             return tensor, False
         return tensor, not self._equals_output(op, dump, tensor)
 

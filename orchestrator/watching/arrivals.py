@@ -164,15 +164,17 @@ class Arrivals:
                 self._settle_later(file)
 
     def all_come(self) -> bool:
-        """Tell whether every op of the model that can dump, was asked for and runs has come, in every place seen."""
-        places = [place for place in self.engine.places.own if self.engine.graphs.of(place.model) is not None]
+        """Tell whether every op that can dump, was asked for and runs has come, in every place seen."""
+        of = self.engine.graphs.of
+        places = [place for place in self.engine.places.own if of(place.model) is not None]
         return bool(places) and all(map(self._all_come_at, places))
 
     def _all_come_at(self, place: Place) -> bool:
         come = self.engine.come.get(place, set())
         known = self._complete.get(place)
         if known is None or known[0] != len(come):
-            known = self._complete[place] = (len(come), self.engine.places.planner(place).all_come(come))
+            complete = self.engine.places.planner(place).all_come(come)
+            known = self._complete[place] = (len(come), complete)
         return known[1]
 
     def counts(self) -> Tuple[int, int]:
