@@ -284,20 +284,25 @@ class Planner:
         assert self._model is not None
         index = plan.tensor_index or 0
         seen = self._model.seen_output(dumped, index)
-        found = there.output(index) if seen is not None and seen.status == PAIR else None
-        if seen is None or found is None:
-            row = self._row(plan, entry)
-            if seen is None or seen.status != PAIR or not there.is_read(index):
-                rows.append(row)
-            elif there.settled:
-                rows.append(row.but(reason="%s: no dump that is there shows it" % ONLY_INPUTS))
-            else:
-                # It waits for its readers, and is no row so far.
-                waiting.append(row.but(verdict=NOT_COMPARED))
+        if seen is None or not there.is_read(index):
+            rows.append(self._row(plan, entry))
+            return
+        found = there.output(index)
+        if found is None and there.settled:
+            text = "%s: no dump that is there shows it" % ONLY_INPUTS
+            rows.append(self._row(plan, entry).but(reason=text))
+            return
+        if found is None:
+            # It waits for its readers, and is no row so far.
+            waiting.append(self._row(plan, entry).but(verdict=NOT_COMPARED))
             return
         where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
         reason = "; ".join(filter(None, (seen.reason, where)))
         row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
+        if seen.status != PAIR:
+            missing = seen.golden_op is not None
+            (waiting if missing else rows).append(self._unpaired(row, seen, missing))
+            return
         beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
         where_to = (tasks, rows, waiting)
         self._pair(row, seen, dumped, found.dump, found.info, *where_to, iteration, beside)

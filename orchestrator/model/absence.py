@@ -72,7 +72,8 @@ class _Parts:
     """The parts of a model, and which op lies in which of them."""
 
     def __init__(self, graph: ModelGraph) -> None:
-        self._graph = graph
+        # The graph itself is not kept: it may go when nobody else needs it.
+        self._names = graph.graph_names
         self._owner: Dict[int, Tuple[OpNode, int]] = {}
         numbers: Dict[str, int] = {}
         for number, name in enumerate(graph.graph_names):
@@ -86,7 +87,9 @@ class _Parts:
         self.members: Dict[_Part, List[OpNode]] = {}
         self.families: Dict[str, List[_Part]] = {}
         for op in graph.ops:
-            self._of[op.position] = parts = self._parts_of(op)
+            parts = self._parts_of(op)
+            if parts:
+                self._of[op.position] = parts
             for part in parts:
                 self.members.setdefault(part, []).append(op)
         for part in self.members:
@@ -97,7 +100,7 @@ class _Parts:
 
     def of(self, op: OpNode) -> Tuple[_Part, ...]:
         """Return the parts that an op lies in, the outermost first."""
-        return self._of[op.position]
+        return self._of.get(op.position, ())
 
     def _parts_of(self, op: OpNode) -> Tuple[_Part, ...]:
         above = self._above.get(op.graph_index)
@@ -105,7 +108,7 @@ class _Parts:
             above = self._above[op.graph_index] = self._around(op.graph_index, set())
         if any(part.kind == _GEAR for part in above):
             return above
-        gear = gear_of(op, self._graph.graph_names[op.graph_index])
+        gear = gear_of(op, self._names[op.graph_index])
         return above if gear is None else (*above, _Part(_GEAR, _GEAR, gear, ""))
 
     def _around(self, number: int, met: Set[int]) -> Tuple[_Part, ...]:
@@ -115,7 +118,7 @@ class _Parts:
             return ()
         owner, place = found
         above = self._around(owner.graph_index, met | {number})
-        name, family = self._graph.graph_names[number], "%d" % owner.position
+        name, family = self._names[number], "%d" % owner.position
         gear = gear_named(name) if owner.type in _BRANCHING else None
         if gear is not None:
             return (*above, _Part(_GEAR, family, gear, owner.name))

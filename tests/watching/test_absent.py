@@ -115,19 +115,23 @@ def test_what_was_not_asked_for_is_not_waited_for(net, turn, at_end, quiet) -> N
     assert net.rows() == net.compare_rows(options=["--acl", acl])
 
 
-def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
-    """Outputs are seen at the end, whatever order the dumps came in."""
-    net = make_net(bad=2)
-    net.write_golden()
-    scratch = os.path.join(net.folder, "other")
+def put_inputs(net, scratch):
+    """Return the dumps of inputs only, as :meth:`Net.files` returns those of a step."""
     write_files(scratch, [dump.only("input") for dump in net.model.dumps()])
     files = {}
     for base, _, names in os.walk(scratch):
         for name in names:
             with open(os.path.join(base, name), "rb") as stream:
-                files[
-                    os.path.join(net.target, os.path.relpath(os.path.join(base, name), scratch))
-                ] = stream.read()
+                path = os.path.join(net.target, os.path.relpath(os.path.join(base, name), scratch))
+                files[path] = stream.read()
+    return files
+
+
+def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
+    """Outputs are seen at the end, whatever order the dumps came in."""
+    net = make_net(bad=2)
+    net.write_golden()
+    files = put_inputs(net, os.path.join(net.folder, "other"))
     names = sorted(files, reverse=True)
     result = followed(
         net,
@@ -142,4 +146,29 @@ def test_inputs_only_as_they_come(make_net, turn, at_end, quiet) -> None:
         net.verdicts()["op1:output:0"] == "pass"
         and net.verdicts()["op3:output:0"] == "expected_absent"
     )
+    assert net.rows() == net.compare_rows()
+
+
+def test_inputs_only_are_deleted_when_all_outputs_were_seen(net, watch_here) -> None:
+    net.write_golden()
+    net.put(put_inputs(net, os.path.join(net.folder, "other")))
+    expected = net.compare_rows()
+    assert watch_here(net, "--keep", "none").returncode == 0
+    assert net.rows() == expected and net.count("verdict = 'pass'") == 7
+    assert not [name for _, _, names in os.walk(net.target) for name in names]
+
+
+def test_golden_data_that_come_after_inputs_only(net, turn, at_end, quiet) -> None:
+    files = put_inputs(net, os.path.join(net.folder, "other"))
+    names = sorted(files)
+    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
+    with Watch(options, watch=WatchOptions(expect_all=True)) as watch:
+        turns = watch.turns()
+        net.put({name: files[name] for name in names[:-1]})
+        turn(turns, lambda: watch.arrivals.seen == len(names) - 1)
+        net.write_golden()
+        net.put({names[-1]: files[names[-1]]})
+        for _ in turns:
+            pass
+        assert watch.finish().exit_code == 0
     assert net.rows() == net.compare_rows()
