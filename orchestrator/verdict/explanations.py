@@ -227,7 +227,7 @@ def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
     if around.right_behind:
         sentence = "the golden data of the network's input do not fit, but what is computed from it is right: they are of another input"
         return _explanation("wrong-golden", 1.0, sentence)
-    differs = "" if math.isnan(estimate.distance) else " by %s" % percent(estimate.distance)
+    differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
     return _explanation("other-input", 1.0, "the network's input differs%s: device and golden run were fed with other data" % differs)
 
 
