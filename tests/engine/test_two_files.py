@@ -80,7 +80,8 @@ def test_the_first_op_of_two_dump_folders_is_to_blame_where_its_inputs_are_equal
 
 
 @pytest.mark.parametrize(
-    "limit", ["MaxAbsoluteError=0", "MaxAbsoluteError<=0", "RelativeEuclideanDistance=0", "CosineSimilarity=1", "type=*:CosineSimilarity>=1"]
+    "limit",
+    ["MaxAbsoluteError=0", "MaxAbsoluteError<=0", "RelativeEuclideanDistance=0", "CosineSimilarity=1", "type=*:CosineSimilarity>=1"],
 )
 def test_of_two_runs_bit_for_bit_only_what_differs_is_outside(tmp_path, limit):
     random = np.random.RandomState(0)
