@@ -13,7 +13,7 @@ from ..comparing.row import FAIL
 from ..elements import element_count
 from ..tensors.rounding import rounding_of
 from .own_error.estimated import SLICE, Estimate
-from .own_error.expected import rounding, sum_noise
+from .own_error.expected import HOPELESS, rounding, sum_noise
 from .seen import Observation
 from .words import percent
 
@@ -174,11 +174,14 @@ def explanations_of(
     """
     stale = [_explanation("stale-dump", 0.0, around.stale)] if around.stale else []
     if estimate.fed_otherwise:
-        return [_other_input(estimate, around)] + (_of_patterns(estimate, pair, (), around) if pair is not None else []) + stale
+        return [_other_input(estimate, pair, around)] + (_of_patterns(estimate, pair, (), around) if pair is not None else []) + stale
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
-    found = _golden_spoiled(estimate, around)
-    found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    found = _golden_spoiled(estimate, pair, around)
+    if pair is not None:
+        found += _of_patterns(estimate, pair, others, around)
+    elif not found:
+        found = _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
         found.insert(0, _explanation("stale-dump", 1.0, _OTHER_FILE))
     elif around.golden_right:
@@ -205,6 +208,9 @@ def _of_patterns(estimate: Estimate, pair: AlignedPair, others: Iterable[Other],
             yield other.op, other.golden
 
     patterns = find_patterns(pair, _background(estimate), golden())
+    if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
+        # What golden data alone hold is nothing that the device made.
+        patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
     made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around) for pattern in patterns]
     return _merged([entry for entry in made if entry is not None])
 
@@ -221,9 +227,11 @@ def _constant(pair: AlignedPair) -> Optional[Explanation]:
     return _explanation("random", 1.0, "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0))
 
 
-def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
+def _other_input(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> Explanation:
     if estimate.output.golden_spoiled:
         return _golden_nan("the golden data of the network's input are")
+    if _golden_alone(estimate, pair) and (pair is None or _fit_where_finite(pair)):
+        return _golden_holds(estimate, "the golden data of the network's input")
     if around.right_behind:
         sentence = "the golden data of the network's input do not fit, but what is computed from it is right: they are of another input"
         return _explanation("wrong-golden", 1.0, sentence)
@@ -237,16 +245,45 @@ def _golden_nan(whose: str) -> Explanation:
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
-def _golden_spoiled(estimate: Estimate, around: Surroundings) -> List[Explanation]:
+def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:
+    """Tell whether wherever NaN or Inf stand on one side only it is golden data's."""
+    row = estimate.output
+    if row.golden_alone or not row.spoiled or pair is None or pair.sampled:
+        return row.golden_alone
+    x, y = (np.asarray(side, np.float64) for side in (pair.target, pair.golden))
+    return not (~np.isfinite(x) & (np.isfinite(y) | (np.isnan(x) != np.isnan(y)) | (np.isinf(x) & (x != y)))).any()
+
+
+def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
+    row = estimate.output
+    counts = [(row.nan[1], "NaN"), (row.inf[1], "Inf")]
+    found = " and ".join("%d %s" % (count, word) for count, word in counts if count)
+    found += " (%d stand in the device's output too)" % sum(row.nan[:1] + row.inf[:1]) if not row.golden_alone else ""
+    fed = ", and what feeds it fits" if estimate.known and not estimate.fed_otherwise else ""
+    sentence = "%s hold %s where the device has numbers%s: the golden run %s; the golden data are wrong, not the operator"
+    made = "overflowed here" if row.inf[1] else "made them here"
+    step = "make the golden data again in a wider type (float32): nothing behind this operator can be held against these"
+    return Explanation("wrong-golden", 1.0, sentence % (whose, found, fed, made), step)
+
+
+def _golden_spoiled(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> List[Explanation]:
     """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the device's being wrong."""
     row = estimate.output
-    bad = row.nan[1] + row.inf[1]
     if row.golden_spoiled:
         return [_golden_nan("its golden data are")]
-    if not row.spoiled or row.nan[0] or row.inf[0] or not bad or not around.right_behind:
+    if not _golden_alone(estimate, pair) or not (around.right_behind or pair is None or _fit_where_finite(pair)):
         return []
-    sentence = "%d elements of its golden data are NaN or Inf, none of the device's is, and the operators behind it are right: the golden"
-    return [_explanation("wrong-golden", 1.0, (sentence + " data are wrong, not the operator") % bad)]
+    return [_golden_holds(estimate, "its golden data")]
+
+
+def _fit_where_finite(pair: AlignedPair) -> bool:
+    """Tell whether a target fits its golden data where these are finite, and where they are infinite is as large as it can be."""
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    finite, infinite = np.isfinite(y) & np.isfinite(x), np.isinf(y)
+    largest = float(np.abs(y[finite]).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        fits = np.linalg.norm(x[finite] - y[finite]) <= HOPELESS * np.linalg.norm(y[finite])
+    return bool(fits and (x[infinite] * np.sign(y[infinite]) >= (1.0 - HOPELESS) * largest).all())
 
 
 def _background(estimate: Estimate) -> float:

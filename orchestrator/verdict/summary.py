@@ -17,6 +17,7 @@ from .first_divergence import FirstDivergence
 from .limits import Limits
 from .seen import (
     EMPTY,
+    GOLDEN_ALONE,
     GOLDEN_NAN,
     LACKS_FILE,
     OTHERWISE,
@@ -235,7 +236,7 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: [], OTHERWISE: []}
+        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], GOLDEN_ALONE: [], SAMPLE: [], OTHERWISE: []}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
@@ -258,7 +259,10 @@ class _Walk:
     def _remark(self, row: SeenRow) -> None:
         for mark, tensors in self.tensors.items():
             if row.marks & mark:
-                tensors.append(row.found.golden or row.found.tensor if mark == GOLDEN_NAN else row.found.tensor)
+                name = row.found.golden or row.found.tensor if mark in (GOLDEN_NAN, GOLDEN_ALONE) else row.found.tensor
+                # What reads a golden tensor finds in it what its producer's row told.
+                if mark != GOLDEN_ALONE or name not in tensors:
+                    tensors.append(name)
 
     def marked(self, mark: int) -> int:
         """Return how many rows have a mark."""
@@ -271,6 +275,7 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         EMPTY: "no finite element on either side, so that passing says nothing",
         WITH_NAN: "NaN at the same places on both sides, which were left out",
         GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
+        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the golden run made them",
         OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
     }
