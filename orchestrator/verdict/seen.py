@@ -154,8 +154,8 @@ class SeenRow(NamedTuple):
     marks
         Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a counterpart (``PAIRED``); its file could be
         read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
-        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``), or hold NaN or Inf, and the target none (`X
-        a sample was compared (``SAMPLE``); it was decided otherwise near a tie (``OTHERWISE``).
+        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``), or hold NaN or Inf, and the target none
+        (``GOLDEN_ALONE``); only a sample was compared (``SAMPLE``); it was decided otherwise near a tie (``OTHERWISE``).
     found
         What was found in the tensor.
     """

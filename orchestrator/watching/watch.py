@@ -20,6 +20,7 @@ from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
+from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
@@ -146,7 +147,7 @@ class Watch:
 
     def own_pids(self) -> List[int]:
         """Return the processes that the watch itself has started."""
-        return self.run.workers.pids() + self.hook.pids()
+        return self.run.workers.pids() + user_code_pids() + self.hook.pids()
 
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
