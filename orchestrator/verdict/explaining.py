@@ -9,9 +9,9 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..comparing.decisions import Redone, redo
-from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..comparing.row import FAIL, PASS
-from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
+from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, background_of, explanations_of
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate
@@ -37,6 +37,10 @@ class TensorReader:
 
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's target and golden elements, of more than ``most`` a sample; None where they cannot be read any more."""
+        return None
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors (:func:`goldwatch.comparing.patterns.walk`); None where that cannot be."""
         return None
 
     def stale(self, op: ObservedOp) -> str:
@@ -84,7 +88,8 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
                 unread=_unread(estimate, inputs, reader),
                 stale=reader.stale(estimate.op),
             )
-            explanations = explanations_of(estimate, pair, others, around)
+            whole = reader.walked(estimate.op, estimate.output, background_of(estimate)) if pair is not None and pair.sampled else None
+            explanations = explanations_of(estimate, pair, others, around, whole)
             skipped = [other.op for other in others if other.source and pair is not None and _fits(pair.target, other.golden)]
             if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
                 nothing = "its output is that of its input (%s): it did nothing" % skipped[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair, Finding, find_patterns
+from ..comparing.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..comparing.row import FAIL
 from ..elements import element_count
 from ..tensors.rounding import rounding_of
@@ -157,7 +157,11 @@ NOTHING_AROUND = Surroundings()
 
 
 def explanations_of(
-    estimate: Estimate, pair: Optional[AlignedPair] = None, others: Iterable[Other] = (), around: Surroundings = NOTHING_AROUND
+    estimate: Estimate,
+    pair: Optional[AlignedPair] = None,
+    others: Iterable[Other] = (),
+    around: Surroundings = NOTHING_AROUND,
+    whole: Optional[Walked] = None,
 ) -> List[Explanation]:
     """Return what the error of a suspect looks like, the likeliest first.
 
@@ -171,15 +175,18 @@ def explanations_of(
         Golden tensors of the same shape: one of them may be the right one.
     around
         What surrounds it.
+    whole
+        Where the pair is a sample: what was found in all elements; None where these were not looked at.
     """
     stale = [_explanation("stale-dump", 0.0, around.stale)] if around.stale else []
     if estimate.fed_otherwise:
-        return [_other_input(estimate, pair, around)] + (_of_patterns(estimate, pair, (), around) if pair is not None else []) + stale
+        patterns = _of_patterns(estimate, pair, (), around, whole) if pair is not None else []
+        return [_other_input(estimate, pair, around), *patterns, *stale]
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, pair, around)
     if pair is not None:
-        found += _of_patterns(estimate, pair, others, around)
+        found += _of_patterns(estimate, pair, others, around, whole)
     elif not found:
         found = _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
@@ -196,8 +203,10 @@ def explanations_of(
     return (found or _without_pattern(estimate, pair, around)) + stale
 
 
-def _of_patterns(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings) -> List[Explanation]:
-    constant = _constant(pair)
+def _of_patterns(
+    estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings, whole: Optional[Walked]
+) -> List[Explanation]:
+    constant = _constant(pair, whole) if whole is None or whole.constant else None
     if constant is not None:
         return [constant]
     named = {}
@@ -207,15 +216,18 @@ def _of_patterns(estimate: Estimate, pair: AlignedPair, others: Iterable[Other],
             named[other.op] = other
             yield other.op, other.golden
 
-    patterns = find_patterns(pair, _background(estimate), golden())
+    patterns = find_patterns(pair, background_of(estimate), golden()) if whole is None else whole.findings
+    if pair.sampled and whole is None:
+        # That a sample is right says nothing of the others.
+        patterns = [pattern for pattern in patterns if pattern.kind != "healthy"]
     if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
         # What golden data alone hold is nothing that the device made.
         patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
-    made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around) for pattern in patterns]
+    made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around, whole) for pattern in patterns]
     return _merged([entry for entry in made if entry is not None])
 
 
-def _constant(pair: AlignedPair) -> Optional[Explanation]:
+def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanation]:
     """Return an explanation where every element of the target is the same, though the golden ones are not."""
     x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
     if x.size < _ENOUGH_ELEMENTS or not np.isfinite(x).all() or not np.isfinite(y).all() or np.ptp(x) or not np.ptp(y):
@@ -224,7 +236,12 @@ def _constant(pair: AlignedPair) -> Optional[Explanation]:
     if not value and np.abs(y).max() < rounding_of(pair.dtype).least_normal:
         sentence = "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s" % (np.abs(y).max(), pair.dtype)
         return _explanation("flush-to-zero", 1.0, sentence)
-    return _explanation("random", 1.0, "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0))
+    sentence = "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0)
+    return _explanation("random", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
+
+
+def _sample_note(pair: AlignedPair) -> str:
+    return " (in a sample of %d of %d elements)" % (pair.target.size, pair.total) if pair.sampled else ""
 
 
 def _other_input(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> Explanation:
@@ -286,24 +303,27 @@ def _fit_where_finite(pair: AlignedPair) -> bool:
     return bool(fits and (x[infinite] * np.sign(y[infinite]) >= (1.0 - HOPELESS) * largest).all())
 
 
-def _background(estimate: Estimate) -> float:
+def background_of(estimate: Estimate) -> float:
     """Return the relative distance that the inputs explain; never more than the distance itself."""
     expected = estimate.inherited if not estimate.whole_type else 0.0
     return min(expected, estimate.distance) if math.isfinite(expected) and math.isfinite(estimate.distance) else 0.0
 
 
 def _merged(found: Iterable[Explanation]) -> List[Explanation]:
-    """Keep the first of each kind."""
+    """Keep the first of each kind; of places along several axes all are told."""
     kept: Dict[str, Explanation] = {}
     for entry in found:
-        kept.setdefault(entry.kind, entry)
+        first = kept.setdefault(entry.kind, entry)
+        if first is not entry and entry.kind == "one-slice":
+            kept[entry.kind] = replace(first, sentence="%s; %s" % (first.sentence, entry.sentence))
     return list(kept.values())
 
 
-def _of_pattern(pattern: Finding, pair: AlignedPair, other: Optional[Other], around: Surroundings) -> Optional[Explanation]:
+def _of_pattern(
+    pattern: Finding, pair: AlignedPair, other: Optional[Other], around: Surroundings, whole: Optional[Walked]
+) -> Optional[Explanation]:
     kind, sentence = _OF_PATTERN[pattern.kind], pattern.sentence
-    if pair.sampled:
-        sentence += " (in a sample of %d of %d elements)" % (pair.target.size, pair.total)
+    sentence += _sample_note(pair) if whole is None else ""
     if pattern.kind == "scale":
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
@@ -336,7 +356,7 @@ def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explan
     wrong = "" if redone is None else "; %d of them do not follow from the device's own inputs, the first at %s" % (
         redone.wrong, list(redone.first),
     )  # fmt: skip
-    if pair is None:
+    if pair is None or pair.sampled:
         share = estimate.output.share
         return [_explanation("not-equal", 1.0, ("elements differ" if math.isnan(share) else "%s of the elements differ" % percent(share)))]
     differ = pair.target != pair.golden
@@ -369,6 +389,7 @@ def _without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Su
     if abs(alike) < _unrelated(estimate.output):
         few = "" if abs(alike) < _UNRELATED else ", as %d unrelated values may have" % element_count(estimate.output.shape)
         sentence = "the values have nothing to do with the golden ones (correlation %.2g%s), and no pattern fits" % (alike, few)
+        sentence += "" if pair is None else _sample_note(pair)
         return [_explanation("random", 0.0 if few else 1.0 - alike * alike, sentence)]
     rounded = rounding(estimate.output.dtype, estimate.output.rms)
     own = math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0)) if estimate.distance < math.inf else math.inf
