@@ -30,7 +30,7 @@ from .seen import (
     SeenRow,
     seen_row,
 )
-from .sentences import explain
+from .sentences import culprit, explain
 from .suspects import Suspect
 from .unused_limits import unused_limits
 
@@ -80,6 +80,8 @@ class Summary:
         Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
+    culprit
+        The operator that the sentence names as the one to look at, and its place (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
@@ -108,6 +110,7 @@ class Summary:
     steps_without_golden: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
+    culprit: Optional[Tuple[str, Place]] = None
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -217,6 +220,7 @@ def summarise(
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
+        culprit=culprit(worst.first, suspects, worst.own) if compared else None,
         sampled=marked(SAMPLE),
     )
 
