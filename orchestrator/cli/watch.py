@@ -83,6 +83,7 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     with LiveDisplay(quiet) as display:
         watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,
                       on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
+        display.is_final = watch.is_final
         with Signals(lambda name: stop(watch, name)), watch:
             watch.follow()
             display.clear()

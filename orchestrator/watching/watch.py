@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type
 
-from ..comparing.row import Row
+from ..comparing.row import FAIL, Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
 from ..engine.closing import finish_rows, judge_by_others, settle
@@ -27,6 +27,7 @@ from .folders import Folders
 from .hook import DivergenceHook
 from .keep import Keeper
 from .options import WatchOptions
+from .provisional import Provisional
 from .standing import Standing, Standings
 from .tables import TableKeeper
 
@@ -115,9 +116,13 @@ class Watch:
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
+        self.provisional = Provisional(self.engine)
+        for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
+            self.provisional.see(row)
+        self.provisional.settled(at_once=True)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
-        earlier = sum(self.store.counted.all().values()) if self.store.continued else 0
-        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, earlier)
+        self._find_first_failing()
+        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
         before = note_regions if run.options.check_addresses else lambda file: None
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
         self.tables = TableKeeper(run.write_tables, self.say)
@@ -239,7 +244,7 @@ class Watch:
         self.engine.dispatch()
         self.engine.collect(0.0)
         self._settle_done()
-        self.hook.tick()
+        self._tick_hook()
         if self.watch.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
         self.keeper.tick()
@@ -290,9 +295,27 @@ class Watch:
             if self.on_file is not None:
                 self.on_file(file, self.store.table.verdicts_of_file(file.rel))
 
+    def is_final(self, row: Row) -> bool:
+        """Tell whether nothing that comes later can change a stored row's verdict, but for other dumps of its op."""
+        return row not in self.provisional
+
+    def _tick_hook(self) -> None:
+        if self.provisional.settled():
+            self._find_first_failing()
+        self.hook.tick()
+
+    def _find_first_failing(self) -> None:
+        """Take the first failing row by arrival that is final, of those that are stored."""
+        if self.hook.row is None:
+            row = next((row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)), None)
+            if row is not None:
+                self.hook.see(row)
+
     def _row_stored(self, row: Row) -> None:
+        final = self.provisional.see(row)
         self.standings.see(row)
-        self.hook.see(row)
+        if final:
+            self.hook.see(row)
         if self.on_row is not None:
             self.on_row(row)
 
@@ -353,7 +376,10 @@ class Watch:
         if nothing:
             raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
         self._settle_done()
+        self.provisional.close()
+        self._find_first_failing()
         self.hook.tick()
+        self.standings.tell(last=True)
         self.keeper.tick(last=True)
         self._tell_left_out(self.run.unpaired())
 
@@ -379,7 +405,7 @@ class Watch:
             self.engine.dispatch()
             self.engine.collect(0.5)
             self._settle_done()
-            self.hook.tick()
+            self._tick_hook()
             self.tables.tick(self.engine.changed_places)
             self.standings.tell()
             yield
