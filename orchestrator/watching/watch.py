@@ -20,6 +20,7 @@ from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
+from ..results.records import PROVISIONAL
 from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
@@ -116,7 +117,7 @@ class Watch:
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
-        self.provisional = Provisional(self.engine)
+        self.provisional, self._noted = Provisional(self.engine), 0
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
@@ -302,7 +303,15 @@ class Watch:
     def _tick_hook(self) -> None:
         if self.provisional.settled():
             self._find_first_failing()
+        self._note_provisional()
         self.hook.tick()
+
+    def _note_provisional(self) -> None:
+        """Note in the store how many failing rows are provisional, for those who read it."""
+        count = len(self.provisional)
+        if count != self._noted:
+            self._noted = count
+            self.store.set(PROVISIONAL, count)
 
     def _find_first_failing(self) -> None:
         """Take the first failing row by arrival that is final, of those that are stored."""
@@ -377,6 +386,7 @@ class Watch:
             raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
         self._settle_done()
         self.provisional.close()
+        self._note_provisional()
         self._find_first_failing()
         self.hook.tick()
         self.standings.tell(last=True)
