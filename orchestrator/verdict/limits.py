@@ -75,7 +75,7 @@ class Limit:
 
     def met(self, value: float) -> bool:
         """Tell whether ``value`` is within the limit; NaN never is."""
-        return _MET[self.comparison](value, self.value)
+        return bool(_MET[self.comparison](value, self.value))
 
     @property
     def wants_large(self) -> bool:
