@@ -13,14 +13,15 @@ from ..comparing.decisions import may_redo
 from ..comparing.row import DECIDED_OTHERWISE, FAIL, Row
 from ..dumps.place import Place
 from ..engine.engine import Engine
+from ..engine.recomputation import NONE
 from ..engine.rejudging import judged_by_others
 from ..engine.target_file import TargetFile
 from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
+from ..recomputing.by_golden import known
 from ..results.rowsql import from_sql_text, row_key, to_sql_text
 from ..verdict.judging import by_defaults
-from ..verdict.own_error.recomputing import known
 
 _EVERY_S = 0.2
 _SHARE = 20.0
@@ -66,7 +67,8 @@ class Provisional:
 
     An input may pass as the output that it is; an output of an operator that can be computed again may pass behind an input that was
     decided otherwise near a tie, and by its producers where the dump holds no inputs. So a failing row is final once the rows of what feeds
-    it are known and final themselves; at once where a limit of the user's own is missed, or nothing can compute the operator.
+    it are known and final themselves; at once where a limit of the user's own is missed, or nothing can compute the operator. A row that is
+    outside its limits by rounding alone (:mod:`goldwatch.engine.by_computing`) stays provisional to the end.
 
     Parameters
     ----------
@@ -81,6 +83,7 @@ class Provisional:
         self._changed = False
         self._looked_at = -1e9
         self._took_s = 0.0
+        self._by_rounding: Dict[str, bool] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -91,7 +94,7 @@ class Provisional:
     def see(self, row: Row) -> bool:
         """Take note of a row that was stored; tell whether it is final already."""
         self._changed = True
-        if row.verdict != FAIL or not _may_change(row):
+        if row.verdict != FAIL or not (_may_change(row) or self._may_be_rounding(row)):
             if self._waiting:
                 self._waiting.pop(row_key(row), None)
             return True
@@ -109,7 +112,8 @@ class Provisional:
         while size != len(self._waiting):
             size = len(self._waiting)
             for key in [key for key, waiting in self._waiting.items() if self._is_final(key, waiting)]:
-                del self._waiting[key]
+                if not self._rounding_alone(key, self._waiting[key]):
+                    del self._waiting[key]
         self._looked_at = time.monotonic()
         self._took_s = self._looked_at - now
         return len(self._waiting) < before
@@ -117,6 +121,24 @@ class Provisional:
     def close(self) -> None:
         """The watch has ended: all rows are final."""
         self._waiting.clear()
+
+    def _may_be_rounding(self, row: Row) -> bool:
+        """Tell whether computing again may show that rounding alone brings a row outside its limits."""
+        options = self._engine.options
+        return by_defaults(row.decided_by) and options.recompute != NONE and self._engine.graphs.of(row.place.model) is not None
+
+    def _rounding_alone(self, key: str, row: _Waiting) -> bool:
+        """Tell whether every operator up to a row is right, so that it may pass in the end.
+
+        It is computed for the first rows only: behind the first operator that is not right the network diverges.
+        """
+        if False in self._by_rounding.values():
+            return False
+        if key not in self._by_rounding:
+            from ..engine.by_computing import may_be_rounding
+
+            self._by_rounding[key] = may_be_rounding(self._engine, row.place, row.op, row.kind, row.number)
+        return self._by_rounding[key]
 
     def _is_final(self, key: str, row: _Waiting) -> bool:
         file = self._engine.catalogue.of_row(row.file)
