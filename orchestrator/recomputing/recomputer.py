@@ -25,7 +25,7 @@ from .measured import OwnError, decided_error, own_error
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, SUM, VECTOR, ComputedPair, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, ComputedPair, Recomputed
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -237,7 +237,7 @@ class Recomputer:
             if value is None:
                 raise CannotCompute("its output %d is not computed here" % (plan.golden_index or 0))
             actual, stored = self._actual(planned, plan.tensor_index or 0, value.array.shape)
-            kind = SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
+            kind = _kind(piece)
             if value.array.dtype.kind != "f" or actual.dtype.kind != "f":
                 wrong = self._decided(piece, tight, value, actual, number, plan.golden_index or 0)
                 found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong), assumed=assumed))
@@ -293,6 +293,12 @@ class Recomputer:
             if wrong is not None:
                 return wrong
         return np.asarray(actual) != value.array
+
+
+def _kind(piece: Piece) -> str:
+    if piece.multiplies:
+        return PRODUCT
+    return SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
 
 
 def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:
