@@ -210,7 +210,7 @@ def _confirmed(
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
-            return formula, 0.0
+            return formula, off
     most = max(FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0)
     best, chosen = np.inf, None
     for formula in _formulas(op_type, goldens, golden, dtype):
