@@ -16,8 +16,8 @@ from ..comparing.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of
-from .measured import OwnError, own_error
-from .recomputed import MOVE, SUM, VECTOR
+from .measured import OwnError, decided_error, own_error
+from .recomputed import DECISION, MOVE, SUM, VECTOR
 
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
@@ -135,16 +135,19 @@ def recomputed(
         return None
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
     formula, off = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
-    if formula is None or output.target.dtype.kind not in "fb":
+    if formula is None or output.target.dtype.kind not in "fiub":
         return None
     try:
         with np.errstate(all="ignore"):
             made = formula(targets, Arithmetic())
-            tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             name = op_type.lower()
             entry = find(ASCEND, op_type)
             adds = name in _SUMS or (entry is not None and entry.sums)
             kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if adds else VECTOR
+            if output.target.dtype.kind != "f":
+                wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
+                return ByGolden(kind if kind == MOVE else DECISION, decided_error(wrong), None)
+            tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
             return ByGolden(kind, tight, own_error(output.target, _shaped(_doubted(formula(targets, loose), off), output.target.shape), output.dtype))
@@ -258,6 +261,8 @@ def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
         return None
     if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
+    if golden.dtype.kind != "f":
+        return 0.0 if np.array_equal(made.array, golden) else None
     found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
     if found.odd or not np.isfinite(found.distance):
         return None

@@ -19,8 +19,8 @@ from goldwatch.dumps import write_dump
 from goldwatch.engine.rejudging import Rejudging
 from goldwatch.results.rowsql import row_key
 from goldwatch.results.store import RunStore
+from goldwatch.verdict.computing import follows
 from goldwatch.verdict.limits import Limits, Subject
-from goldwatch.verdict.own_error.recomputing import follows
 
 INHERITED = "it is inherited: every decision follows from the device's own inputs, which are within their limits"
 

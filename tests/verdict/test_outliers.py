@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scenes import own_error
 
 from goldwatch.comparing.patterns import AlignedPair
 from goldwatch.verdict.own_error.outliers import ordinary
-from goldwatch.verdict.own_error.recomputing import own_error
 
 LARGE = [5, 17, 40]
 REST = [channel for channel in range(64) if channel not in LARGE]

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scenes import own_error
 
 from goldwatch.comparing.patterns import AlignedPair, distinct_values, lattice_step
+from goldwatch.recomputing.by_golden import known
 from goldwatch.verdict.own_error import second_look
-from goldwatch.verdict.own_error.recomputing import known, own_error
 
 
 def noisy(random, values, share):
