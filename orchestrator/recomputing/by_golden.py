@@ -290,6 +290,8 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str =
     """
     name, x, count = op_type.lower(), inputs[0].array, output.size
     if len(inputs) == 1:
+        if name == "gelu":
+            yield _node("FastGelu", {}, ASCEND)
         for kind, attributes in _ONE.get(name, ()):
             yield _node(kind, attributes)
         if name in _ASCEND_ONE:
