@@ -15,7 +15,7 @@ from .check import Checker
 from .finding import Finding, Findings
 from .jsontext import read_json
 from .models import Models
-from .npu_rules import CERTAIN, COMPUTED, OTHER_SETTINGS, SWITCHES, looks_like_npu
+from .npu_rules import COMPUTED, NEVER, OTHER_SETTINGS, POSSIBLE, SWITCHES, looks_like_npu
 from .plan import DumpPlan
 from .schema_rules import SchemaRules
 from .script import read_script
@@ -206,6 +206,6 @@ def _plan_values(settings: ScriptSettings) -> Mapping[str, Any]:
     if settings.dialect == TORCHAIR:
         for name in ("dump_path", "dump_mode"):
             values.setdefault(name, TORCHAIR_DEFAULTS[name])
-    if settings.together != CERTAIN and all(values.get(name) is True for name in SWITCHES):
+    if settings.together in (POSSIBLE, NEVER) and all(values.get(name) is True for name in SWITCHES):
         values[SWITCHES[1]] = COMPUTED
     return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
@@ -42,7 +42,7 @@ class NpuRules(DumpRules):
     step_checks = rejects("npu", path=("dump_step",)) + "; " + NPU_LAX
 
     _values: Mapping[str, Any]
-    _together = CERTAIN
+    _together = NEVER
 
     def check_document(self, document: Mapping[str, Any]) -> None:
         """Check a flat JSON object."""
@@ -52,7 +52,7 @@ class NpuRules(DumpRules):
         forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in SWITCHES)
         self.check(values, asked=meant or forgotten)
 
-    def check(self, values: Mapping[str, Any], asked: bool = False, together: str = CERTAIN) -> None:
+    def check(self, values: Mapping[str, Any], asked: bool = False, together: Optional[str] = None) -> None:
         """Check settings by their names; :data:`COMPUTED` stands for what is not known.
 
         Parameters
@@ -60,12 +60,13 @@ class NpuRules(DumpRules):
         asked
             Whether something that no consumer understands asks for a dump, so that none at all is an error.
         together
-            Whether switches that are both on are so at the same time: CERTAIN, POSSIBLE or NEVER.
+            Whether both switches are on at the same time: CERTAIN, POSSIBLE or NEVER; None: as ``values`` say.
         """
         known = {name: value for name, value in values.items() if value is not COMPUTED}
         wrong = SchemaRules(self.kind, self.findings).check(known)
         check_since(self.findings, known, (), NPU_SINCE, self.cann)
-        self._values, self._together = values, together
+        self._values = values
+        self._together = together or (CERTAIN if all(map(self._is_on, SWITCHES)) else NEVER)
         self._switched(asked)
         self._others()
         if "dump_path" not in wrong:
@@ -94,7 +95,7 @@ class NpuRules(DumpRules):
                 self.findings.warning("enum", (name,), message, "no consumer is known to take it", "one of: " + values)
 
     def _switched(self, asked: bool) -> None:
-        if self._is_on("enable_dump") and self._is_on("enable_dump_debug") and self._together != NEVER:
+        if self._together != NEVER:
             certain = self._together == CERTAIN
             consumer = "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
             message = "enable_dump and enable_dump_debug exclude each other"

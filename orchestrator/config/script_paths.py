@@ -84,7 +84,8 @@ class Walk:
         self.seen: List[Ways] = []
         self._effects = effects
         self._returned: Ways = _NONE
-        self._loops: List[Ways] = []
+        # Of each loop that is walked: the ways that leave it by break, and those that end its round by continue.
+        self._loops: List[List[Ways]] = []
         self.ends = self._block(body, frozenset([(None,) * len(effects.names)])) | self._returned
 
     def _block(self, statements: List[ast.stmt], ways: Ways) -> Ways:
@@ -109,7 +110,7 @@ class Walk:
             return _NONE
         if isinstance(statement, (ast.Break, ast.Continue)):
             if self._loops:
-                self._loops[-1] |= ways
+                self._loops[-1][isinstance(statement, ast.Continue)] |= ways
             return _NONE
         if isinstance(statement, ast.Raise) or _leaves(statement):
             return _NONE
@@ -137,11 +138,11 @@ class Walk:
 
     def _loop(self, statement: Any, ways: Ways) -> Ways:
         """Walk a body once: what a second round adds to the first are more ways, never fewer."""
-        self._loops.append(_NONE)
+        self._loops.append([_NONE, _NONE])
         behind = self._block(statement.body, ways)
-        left = self._loops.pop()
+        left, continued = self._loops.pop()
         endless = isinstance(statement, ast.While) and _constant(statement.test) is True
-        return left | (_NONE if endless else self._block(statement.orelse, ways | behind))
+        return left | (_NONE if endless else self._block(statement.orelse, ways | behind | continued))
 
     def _try(self, statement: Any, ways: Ways) -> Ways:
         first = len(self.seen)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from .finding import Finding, placed
-from .npu_rules import CERTAIN, COMPUTED, SWITCHES
+from .npu_rules import COMPUTED, SWITCHES
 
 DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR = DIALECTS = ("DumpConfig", "parameter_map", "global_options", "torchair")
 
@@ -34,7 +34,7 @@ class ScriptSettings:
     steps
         Each assignment: the function that it stands in, its statement, the setting and its value.
     together
-        Whether enable_dump and enable_dump_debug are both on; of one call both always hold.
+        Whether enable_dump and enable_dump_debug are both on at the same time; None for a call, all of which holds.
     """
 
     dialect: str
@@ -47,7 +47,7 @@ class ScriptSettings:
     owner: Optional[str] = None
     holders: FrozenSet[str] = frozenset()
     steps: List[Tuple[int, Any, str, Any]] = field(default_factory=list)
-    together: str = CERTAIN
+    together: Optional[str] = None
 
     #: Whether a misspelt switch was set to something other than off.
     asked: bool = False

@@ -42,8 +42,8 @@ class Switches:
     def together(self, settings: ScriptSettings) -> str:
         """Tell whether the two switches of a set of settings are on together: CERTAIN, POSSIBLE or NEVER."""
         scopes = {scope for scope, _, name, value in settings.steps if name in SWITCHES and value is not False}
-        if not all(any(name == wanted for _, _, name, _ in settings.steps) for wanted in SWITCHES):
-            return CERTAIN
+        if not all(any(name == wanted and value is True for _, _, name, value in settings.steps) for wanted in SWITCHES):
+            return NEVER
         found = NEVER if len(scopes) == 1 else POSSIBLE
         for scope in sorted(scopes):
             walk = self._walk(settings, scope)

@@ -13,6 +13,7 @@ from ..dumps.golden import GoldenEntry
 from ..dumps.npy import open_npy
 from ..dumps.place import place_of
 from ..errors import InputError, NotComparable, require_folder
+from ..kinds.advice import not_a_dump
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
 from ..model.pairing import Pairing
@@ -168,7 +169,9 @@ def is_file_pair(target: str, golden: str) -> bool:
             require_folder(path, what)
     kinds = [os.path.isdir(path) for path in (target, golden)]
     if kinds[0] != kinds[1]:
-        raise InputError("TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
+        advice = not_a_dump(golden if kinds[0] else target)
+        said = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
             target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
-        ))  # fmt: skip
+        )  # fmt: skip
+        raise InputError(said if advice is None else "%s; %s" % (said, advice.words), hint=advice.hint if advice is not None else None)
     return not any(kinds)

@@ -10,7 +10,7 @@ from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..errors import FormatError, UsageError, require_folder
 from ..model.graph import load_model
-from ..model.graphs import ModelGraphs, load_models
+from ..model.graphs import ModelGraphs, load_models, model_files
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
@@ -21,6 +21,8 @@ AUTO, ONE, EACH = "auto", "one", "each"
 
 LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
+
+_MODELS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,11 @@ class ComparisonOptions:
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
-            raise UsageError("a quantisation json and an unfused build belong to one model", hint="name its file, not a folder of models")
+            files = ", ".join(model_files(self.model or "")[:_MODELS_SHOWN]) or "the json of the om, or of GE's graph"
+            raise UsageError(
+                "a quantisation json and an unfused build belong to one model: %s is a folder" % self.model,
+                hint="name its file: %s" % files,
+            )
 
     @property
     def models(self) -> Tuple[str, ...]:

@@ -33,6 +33,8 @@ ByGolden = Callable[[ObservedOp, Optional[Told]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
+_NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
+
 LEAST_COST_S = 2.0
 """What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
 SHARE = 0.5
@@ -70,6 +72,7 @@ class Recomputation:
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[Optional[str], List[Dict[str, Any]]] = {}
         self._recorded: Dict[Place, Recorded] = {}
+        self._golden_follows: Dict[Key, Optional[bool]] = {}
         self.notes: List[str] = []
 
     def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden) -> Mapping[Key, Judged]:
@@ -94,7 +97,23 @@ class Recomputation:
             if self._how != ALL and left < 0:
                 break
             self._compute(op, by_golden)
-        return judged(self._computed)
+        return self._judged()
+
+    def _judged(self) -> Dict[Key, Judged]:
+        """Judge all that was computed.
+
+        Where golden data do not follow from golden data by the same computation either, it is not what the operator computes, or golden
+        data are wrong: nobody is convicted by it.
+        """
+        found = judged(self._computed)
+        for (place, name, number), one in found.items():
+            if one.state == WRONG:
+                key = (place, name, number)
+                if key not in self._golden_follows:
+                    self._golden_follows[key] = self.golden_follows(*key)
+                if self._golden_follows[key] is False:
+                    found[key] = Judged(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+        return found
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
@@ -116,7 +135,7 @@ class Recomputation:
             return None
         states: Dict[Tuple[Place, str], str] = {}
         reasons: Dict[str, str] = {}
-        for (place, name, _), one in judged(self._computed).items():
+        for (place, name, _), one in self._judged().items():
             if one.state == UNKNOWN:
                 reasons.setdefault(name, one.reason)
             elif states.get((place, name)) != WRONG:

@@ -80,7 +80,9 @@ def _of_another_model(run: Run) -> List[str]:
         # A folder's files follow one another.
         if file.folder is not folder:
             folder, graph = file.folder, run.graphs.of(file.place.model)
-            names = dumped.setdefault(graph, {}) if graph is not None else None
+            # Another model's dumps, below a folder of the same name, are left out, which is said by itself.
+            taken = graph is not None and run.engine.places.is_taken(file.place)
+            names = dumped.setdefault(graph, {}) if graph is not None and taken else None
         if names is not None and file.op_name not in names:
             names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
     return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]

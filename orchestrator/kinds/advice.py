@@ -7,6 +7,7 @@ import os
 from typing import Dict, NamedTuple, Optional, Sequence
 
 from ..errors import GoldwatchError, InputError
+from ..naming import parse_dump_name
 from ..wording import plural
 from . import kind as kinds
 from .files import kind_of_file
@@ -89,17 +90,23 @@ def without_dumps(target: str, golden: str) -> Advice:
     golden
         GOLDEN, to tell whether the two were exchanged.
     """
-    found = kinds_in_folder(target)
-    names = {kind.name for kind in found}
-    if names & {kinds.GOLDEN, kinds.MISNAMED} and any(kind.name == kinds.DUMPS for kind in kinds_in_folder(golden)):
-        words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
-        return Advice(words, "name the device's dumps first: goldwatch compare %s %s" % (golden, target))
-    return _advice(found, _DUMPED, _WANTED_DUMPS)
+    return exchanged(target, golden) or _advice(kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target)
+
+
+def exchanged(target: str, golden: str) -> Optional[Advice]:
+    """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a device's dumps; else None."""
+    names = {kind.name for kind in kinds_in_folder(target)}
+    if not names & {kinds.GOLDEN, kinds.MISNAMED} or kinds.DUMPS in names:
+        return None
+    if kinds.DUMPS not in {kind.name for kind in kinds_in_folder(golden)}:
+        return None
+    words = "it holds npy files, and GOLDEN (%s) a device's dumps: the two are exchanged" % golden
+    return Advice(words, "name the device's dumps first: TARGET %s, GOLDEN %s" % (golden, target))
 
 
 def without_golden(golden: str) -> Advice:
     """Say what GOLDEN, a folder without golden data, holds instead, and what to do."""
-    return _advice([kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS], _GOLDEN, _WANTED_GOLDEN)
+    return _advice([kind for kind in kinds_in_folder(golden) if kind.name != kinds.DUMPS], _GOLDEN, _WANTED_GOLDEN, golden)
 
 
 def foreign_golden(golden: str) -> Optional[Advice]:
@@ -108,11 +115,15 @@ def foreign_golden(golden: str) -> Optional[Advice]:
     names = {kind.name for kind in found}
     if kinds.FX not in names or names & {kinds.GOLDEN, kinds.DUMPS}:
         return None
-    return _advice(found, _GOLDEN, _WANTED_GOLDEN)
+    return _advice(found, _GOLDEN, _WANTED_GOLDEN, golden)
 
 
-def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str) -> Advice:
+def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder: str) -> Advice:
     for kind in found:
+        if kind.name == kinds.RAW and _is_dump(os.path.join(folder, kind.example)):
+            words = "it holds dump files whose names are not as a device writes them (%s, such as %s)"
+            named = _WANTED_DUMPS if parse_dump_name(os.path.splitext(os.path.basename(kind.example))[0]) is None else "take the ending off"
+            return Advice(words % (plural(kind.files, "file"), kind.example), named)
         if kind.name in hints or kind.name in (kinds.GOLDEN, kinds.MISNAMED):
             words = "it holds %s (%s, such as %s)" % (kind.words, plural(kind.files, "file"), kind.example)
             return Advice(words, hints.get(kind.name, otherwise))
@@ -142,6 +153,11 @@ _FILE_HINTS: Dict[str, str] = {
     kinds.LFS: "fetch it: git lfs pull",
     kinds.NPY: "an npy file is known by its ending: call it *.npy",
 }
+
+
+def _is_dump(path: str) -> bool:
+    found = _kind(path)
+    return found is not None and found.name == kinds.DUMP
 
 
 def is_raw(path: str) -> bool:

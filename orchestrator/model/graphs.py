@@ -166,7 +166,7 @@ def load_models(path: AnyPath) -> ModelGraphs:
         return ModelGraphs.of_all(load_model(path))
     graphs: List[ModelGraph] = []
     passed_over: Dict[str, str] = {}
-    for name in _model_files(path):
+    for name in model_files(path):
         try:
             graphs.append(load_model(os.path.join(path, name)))
         except InputError as error:
@@ -189,7 +189,8 @@ def _om_stem(graph: ModelGraph) -> Optional[str]:
     return sanitise_device(stem[: -len(".om")] if stem.endswith(".om") else stem)
 
 
-def _model_files(folder: str) -> Tuple[str, ...]:
+def model_files(folder: str) -> Tuple[str, ...]:
+    """Return the names of the files of a folder that may be models; raises InputError where it cannot be listed."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:

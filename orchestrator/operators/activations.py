@@ -13,7 +13,7 @@ import numpy as np
 
 from .elementwise import aligned, each, erf
 from .movement import channel_axis
-from .primitives import elementwise, roundings
+from .primitives import by_blocks, elementwise, roundings
 from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
@@ -81,7 +81,7 @@ def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
 
 
 def _stepwise(function: Callable[..., Array], x: Value, arithmetic: Arithmetic) -> Value:
-    return elementwise(function, x, *roundings(1, arithmetic.intermediate), steps=arithmetic.intermediate)
+    return by_blocks(function, x, *roundings(1, arithmetic.intermediate), steps=arithmetic.intermediate)
 
 
 each("relu", _relu, onnx=("Relu",), tensorflow=("Relu",), ascend=("Relu",))
@@ -105,7 +105,7 @@ def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         node.dialect, ("alpha", 0.2)
     )
     slope = float(node.get(name, default))
-    return [elementwise(lambda x: _below(x, slope), given(inputs, 0))]
+    return [by_blocks(lambda x: _below(x, slope), given(inputs, 0))]
 
 
 @operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), per_row=True)
@@ -137,7 +137,7 @@ def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values: Array = np.where(x > 0, x, _elu(np.minimum(x, 0.0) * inner, once, alpha))
         return scale * values
 
-    return [elementwise(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
+    return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), per_row=True)
@@ -161,7 +161,7 @@ def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     def function(x: Array, inner: Array) -> Array:
         return np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, inner, alpha)
 
-    return [elementwise(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
+    return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
 @operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), per_row=True)
@@ -279,9 +279,9 @@ def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     x = given(inputs, 0)
     low, high = _bounds(node, inputs)
     if low is not None:
-        x = elementwise(lambda array, bound: np.maximum(array, bound), x, Value(low))
+        x = by_blocks(lambda array, bound: np.maximum(array, bound), x, Value(low))
     if high is not None:
-        x = elementwise(lambda array, bound: np.minimum(array, bound), x, Value(high))
+        x = by_blocks(lambda array, bound: np.minimum(array, bound), x, Value(high))
     return [x]
 
 

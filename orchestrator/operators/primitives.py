@@ -11,6 +11,61 @@ from .value import Arithmetic, Value, joined
 Array = Any
 
 
+_BLOCK = 2**15
+_BOTH, _ONE_SIDE = (1.0, -1.0), (1.0,)
+
+
+class _Rounding(Value):
+    """A factor of 1 that one rounding moves: by so little that one side tells how far."""
+
+
+def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
+    """Apply a function to each element as :func:`elementwise` does, some after the others, so that what lies between stays in the cache.
+
+    Parameters
+    ----------
+    function
+        Knows no other arrays than those that it is given. Inputs that broadcast are taken whole.
+    """
+    shape = np.broadcast(*(value.array for value in inputs)).shape
+    size = int(np.prod(shape, dtype=np.int64))
+    if size <= _BLOCK or any(value.array.size != 1 and value.array.shape != shape for value in inputs):
+        return elementwise(function, *inputs, steps=steps)
+    flat = {id(value): _flat(value, shape) for value in inputs}
+    result: Array = None
+    error: Optional[Array] = None
+    for start in range(0, size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        pieces = {key: value if value.array.size == 1 else _part(value, part) for key, value in flat.items()}
+        made = elementwise(function, *(pieces[id(value)] for value in inputs), steps=steps)
+        if result is None:
+            result = np.empty(size, made.array.dtype)
+            error = None if made.error is None else np.empty(size)
+        result[part] = made.array
+        if error is not None:
+            error[part] = made.error
+    return Value(result.reshape(shape), None if error is None else error.reshape(shape))
+
+
+def _flat(value: Value, shape: Tuple[int, ...]) -> Value:
+    """Return the elements in a row; one alone, and an error that is one for all, stay as they are."""
+    if value.array.size == 1:
+        return value if value.array.ndim == 0 else type(value)(value.array.reshape(()), _single(value.error))
+    error = value.error
+    if error is not None:
+        error = _single(error) if np.size(error) == 1 else np.broadcast_to(error, shape).reshape(-1)
+    return Value(value.array.reshape(-1), error)
+
+
+def _single(error: Optional[Array]) -> Optional[Array]:
+    return None if error is None else np.reshape(error, ())
+
+
+def _part(value: Value, part: slice) -> Value:
+    error = value.error
+    return Value(value.array[part], error if error is None or np.ndim(error) == 0 else error[part])
+
+
 def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
     """Apply a function to each element, with broadcasting.
 
@@ -31,24 +86,34 @@ def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0
     if result.dtype.kind != "f":
         return Value(result)
     errors = [
-        moved_by(function, arrays, [same is value for same in inputs], value.error, result)
+        moved_by(
+            function, arrays, [same is value for same in inputs], value.error, result, _ONE_SIDE if isinstance(value, _Rounding) else _BOTH
+        )
         for number, value in enumerate(inputs)
         if value.error is not None and not any(value is before for before in inputs[:number])
     ]
     return Value(result, joined(*errors)).with_step(steps)
 
 
-def moved_by(function: Callable[..., Array], arrays: Sequence[Array], which: Sequence[bool], error: Array, result: Array) -> Array:
+def moved_by(
+    function: Callable[..., Array],
+    arrays: Sequence[Array],
+    which: Sequence[bool],
+    error: Array,
+    result: Array,
+    sides: Sequence[float] = (1.0, -1.0),
+) -> Array:
     """Return how far the result of a function moves where some of its inputs move by their error: the larger of both sides.
 
     0 where neither side can be told from the result (infinite ones, NaN).
     """
     changed = []
-    for sign in (1.0, -1.0):
+    for sign in sides:
         moved = [array + sign * error if moves else array for array, moves in zip(arrays, which)]
         changed.append(np.abs(np.asarray(function(*moved), np.float64) - result))
-    most = np.fmax(changed[0], changed[1])
-    return np.where(np.isnan(most), 0.0, most)
+    most = changed[0] if len(changed) == 1 else np.fmax(changed[0], changed[1])
+    most[np.isnan(most)] = 0.0
+    return most
 
 
 def roundings(count: int, roundoff: float) -> List[Value]:
@@ -57,7 +122,7 @@ def roundings(count: int, roundoff: float) -> List[Value]:
     For steps inside of an operator whose rounding does not reach the result as it is:
     ``elementwise(lambda x, once: (x + 3) * once * x, x, *roundings(1, u))``.
     """
-    return [Value(np.ones(()), np.asarray(roundoff / np.sqrt(3.0))) for _ in range(count)]
+    return [_Rounding(np.ones(()), np.asarray(roundoff / np.sqrt(3.0))) for _ in range(count)]
 
 
 def _wide(array: Array) -> Array:

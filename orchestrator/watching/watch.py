@@ -20,7 +20,7 @@ from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
-from ..kinds.advice import without_dumps
+from ..kinds.advice import exchanged, without_dumps
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
@@ -89,6 +89,9 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.options.require_dumps(to_come=True)
+        advice = exchanged(self.options.target, self.options.golden)
+        if advice is not None:
+            raise InputError("TARGET: %s: %s" % (self.options.target, advice.words), hint=advice.hint)
         self._process = Process(self.watch.pid) if self.watch.pid is not None else None
         self.run.__enter__()
         try:

@@ -136,6 +136,8 @@ class TestTwoBuilds:
         both = ["-f", ours.write_json(str(tmp_path / "m.json")), "--unfused-om", theirs.write_json(str(tmp_path / "u.json"))]
         assert go("compare", *both, out="both").returncode == 0
         assert go("compare-op", "convrelu", *both, out="detail").returncode == 0
+        done = go("compare", "-f", str(tmp_path), "--unfused-om", str(tmp_path / "u.json"), out="folder")
+        assert done.returncode == 2 and "name its file: m.json, u.json" in done.stderr
 
 
 def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
@@ -146,6 +148,20 @@ def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
     write_golden(str(tmp_path / "golden"), values)
     done = go("compare-op", "relu", "-f", model.write_json(str(tmp_path / "m.json")))
     assert done.returncode == 4 and "relu_1" in done.stderr and "relux" not in done.stderr
+
+
+def test_dumps_of_two_models_of_one_name_do_not_make_the_json_doubtful(tmp_path, values, go):
+    ours, theirs = fused(values), unfused(values)
+    ours.write_tree(str(tmp_path / "dump"))
+    theirs.write_tree(str(tmp_path / "other"))
+    (folder,) = [base for base, _, files in os.walk(str(tmp_path / "other")) if files]
+    step = os.path.join(str(tmp_path / "dump"), STEP)
+    second = os.path.join(os.path.dirname(os.path.dirname(step)), "2", "0")
+    os.makedirs(os.path.dirname(second))
+    os.rename(folder, second)
+    write_golden(str(tmp_path / "golden"), values)
+    done = go("compare", "-f", ours.write_json(str(tmp_path / "m.json")))
+    assert done.returncode == 0 and "left out model net" in done.stderr and "is it the json" not in done.stderr
 
 
 class TestModelsOfAFolder:

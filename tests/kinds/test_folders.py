@@ -64,12 +64,11 @@ def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, 
     assert done.returncode == 4 and kinds.WORDS[name] in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("relu",)])
-def test_target_and_golden_exchanged(tmp_path, dump, golden, words):
-    command = "compare-op" if words else "compare"
+@pytest.mark.parametrize("command, words", [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))])
+def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
     done = compare(tmp_path, command, golden, dump, *words)
     assert done.returncode == 4 and "the two are exchanged" in done.stderr
-    assert "goldwatch compare %s %s" % (dump, golden) in done.stderr
+    assert "TARGET %s, GOLDEN %s" % (dump, golden) in done.stderr
     assert compare(tmp_path, command, dump, golden, *words).returncode == 0
 
 
@@ -90,3 +89,17 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
     assert [kind.name for kind in kinds_in_folder(str(tmp_path))] == [kinds.DUMPS, kinds.GOLDEN]
     assert kinds_in_folder(dump)[0].files == 1 and kinds_in_folder(dump)[0].example == os.path.join(STEP, "Relu.relu.3.3.1700000000000001")
+
+
+def test_dump_files_with_an_ending_are_no_raw_bytes(tmp_path, dump, golden):
+    (folder,) = [base for base, _, files in os.walk(dump) if files]
+    os.rename(os.path.join(folder, "Relu.relu.3.3.1700000000000001"), os.path.join(folder, "Relu.relu.3.3.1700000000000001.bin"))
+    done = compare(tmp_path, "compare", dump, golden)
+    assert done.returncode == 4 and "dump files whose names are not as a device writes them" in done.stderr
+    assert "take the ending off" in done.stderr
+
+
+def test_a_file_of_several_arrays_in_place_of_a_folder(tmp_path, dump):
+    np.savez(str(tmp_path / "golden.npz"), relu=np.ones(3))
+    done = compare(tmp_path, "compare", dump, str(tmp_path / "golden.npz"))
+    assert done.returncode == 4 and kinds.WORDS[kinds.NPZ] in done.stderr and "one npy file a tensor" in done.stderr

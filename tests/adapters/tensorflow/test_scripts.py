@@ -54,7 +54,7 @@ def test_only_the_users_own_runs_count(tf, golden, script):
 SET_UP = (
     QUIET
     + """
-from tensorflow.python.ops import lookup_ops, resources
+from tensorflow.python.ops import boosted_trees_ops, lookup_ops, resources
 x = tf.placeholder(tf.float32, [4], name="x")
 v = tf.get_variable("v", [4])
 r = tf.get_variable("r", [4], use_resource=True)
@@ -62,6 +62,7 @@ step = tf.train.get_or_create_global_step()
 fed = tf.placeholder(tf.float32, [4], name="fed")
 table = lookup_ops.HashTable(lookup_ops.KeyValueTensorInitializer([1, 2], [3, 4], tf.int64, tf.int64), -1)
 everything = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
+boosted_trees_ops.TreeEnsemble("ensemble")
 everything.append(resources.initialize_resources(resources.shared_resources()))
 y = tf.multiply(x * v, r, name="y")
 kept = tf.assign(v, y, name="kept")
