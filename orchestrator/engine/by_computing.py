@@ -16,7 +16,7 @@ from ..model.never import no_dump_reason
 from ..model.nodes import OpNode
 from ..verdict.inputs import Inputs
 from ..verdict.judging import by_defaults
-from ..verdict.observations import Observations, ObservedOp
+from ..verdict.observations import Observations, ObservedOp, several_times
 from .engine import Engine
 from .rereading import RunReader
 
@@ -70,6 +70,7 @@ class _Proof:
             found = seen.find(row.place, row.op)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)
+        self._several = several_times(seen.ops)
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         for op in ops.values():
             for one in (op, *self._inputs.before(op)):
@@ -86,7 +87,9 @@ class _Proof:
             return self._is_right(graph, node, row.place)
         source = node.inputs[row.tensor_index or 0] if (row.tensor_index or 0) < len(node.inputs) else None
         producer = graph.producer(node, source[0]) if source is not None else None
-        return producer is not None and self._is_right(graph, producer, row.place)
+        # What a network is given is no operator's work: where it differs, it is another input.
+        made = producer is not None and no_dump_reason(producer) is None
+        return made and producer is not None and self._is_right(graph, producer, row.place)
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within their limits; at least one must be there."""
@@ -110,7 +113,7 @@ class _Proof:
             at = waiting.pop()
             known = self._known.get((place, at.position))
             if known is None:
-                known = self._known[place, at.position] = self._alone(at, place)
+                known = self._known[place, at.position] = self._alone(graph, at, place)
             if not known:
                 return False
             for source in at.inputs:
@@ -120,11 +123,20 @@ class _Proof:
                     waiting.append(producer)
         return True
 
-    def _alone(self, node: OpNode, place: Place) -> bool:
-        if no_dump_reason(node) is not None:
-            return True
+    def _fed_otherwise(self, graph: ModelGraph, node: OpNode, observed: ObservedOp) -> bool:
+        """Tell whether an op read something else than golden data hold of what nothing computes: the network's input, a constant."""
+        for number, row in observed.inputs.items():
+            source = node.inputs[number] if number < len(node.inputs) else None
+            producer = graph.producer(node, source[0]) if source is not None else None
+            if row.verdict == FAIL and (producer is None or no_dump_reason(producer) is not None):
+                return True
+        return False
+
+    def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
         observed: Optional[ObservedOp] = self._seen.find(place, node.name)
         if observed is None:
+            return no_dump_reason(node) is not None
+        if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
             return False
         if observed.outputs and not any(not row.compared or row.different or row.spoiled for row in observed.outputs.values()):
             return True  # what equals golden data is right, whoever made it

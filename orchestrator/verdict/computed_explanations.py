@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import List, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from ..comparing.patterns import AlignedPair
 from ..recomputing.recomputed import ComputedPair
 from .explanations import NOTHING_AROUND, Explanation, Surroundings, patterns_of, without_pattern
 from .own_error.estimated import Estimate
+
+Array = Any
 
 _SAME = 1e-3
 """An output is its input where it differs from it by no more than this, relatively: one rounding to float16."""
@@ -68,7 +70,7 @@ def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:
     return None
 
 
-def _letters(values: np.ndarray) -> tuple:
+def _letters(values: Array) -> Tuple[str, ...]:
     return ("N", "C", "H", "W") if values.ndim == 4 else tuple(str(axis) for axis in range(values.ndim))
 
 

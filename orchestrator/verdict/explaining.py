@@ -17,7 +17,7 @@ from ..recomputing.by_golden import confirms, contradicts, known
 from ..recomputing.recomputed import ComputedPair
 from .computed_explanations import explanations_by_computing, golden_is_wrong
 from .computing import beside_by_golden, computed_by_golden, follows
-from .explanations import GIVEN, GOLDEN, READER, Explanation, Other, Surroundings, explanations_of, older_dump, other_dump
+from .explanations import GIVEN, GOLDEN, READER, Explanation, Other, Surroundings, explanations_of, older_dump, other_dump, perhaps_other_dump
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate
@@ -141,10 +141,13 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
 
 def _stale(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> List[Explanation]:
     """Return an explanation where the dump of an output is not what the operators behind it read, or is older than the model file."""
-    if _golden_right(estimate, inputs, reader) and _right_behind(estimate, inputs, reader) and _unread(estimate, inputs, reader):
+    golden_right = _golden_right(estimate, inputs, reader)
+    if golden_right and _right_behind(estimate, inputs, reader) and _unread(estimate, inputs, reader):
         return [other_dump()]
     age = reader.stale(estimate.op)
-    return [older_dump(age)] if age else []
+    if age:
+        return [older_dump(age)]
+    return [perhaps_other_dump()] if golden_right and _contradicted(estimate, inputs, reader) == READER else []
 
 
 def _right_behind(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> Optional[bool]:

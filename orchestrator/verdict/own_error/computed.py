@@ -8,12 +8,12 @@ from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ...comparing.row import FAIL
+from ...comparing.row import FAIL, PASS
 from ...dumps.place import Place
 from ...judging.computed import RIGHT, UNKNOWN, Judged
 from ...recomputing.measured import OwnError
 from ..inputs import BAD, Inputs
-from ..observations import ObservedOp
+from ..observations import ObservedOp, several_times
 from ..seen import Observation
 from ..words import percent
 from .estimated import HIGHEST_SCORE, Estimate, Estimates, Told
@@ -68,9 +68,10 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
     """
     changes: Dict[int, Estimate] = {}
     feeding = estimates.feeding
+    several = several_times(feeding.ops)
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
         one = judged.get((op.place, op.name, output.number))
-        if one is None or one.state == UNKNOWN or one.own is None:
+        if one is None or one.state == UNKNOWN or one.own is None or (op.place, op.name) in several:
             continue
         entry = estimates.of_output(number)
         if one.state == RIGHT:
@@ -79,6 +80,9 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             if fails and golden_follows(op, output) is False:
                 right = replace(right, score=HIGHEST_SCORE, told=Told(_GOLDEN_WRONG), golden_wrong=True)
             changes[number] = right
+            continue
+        if output.verdict == PASS and any(state.state == BAD and state.owner is not op for state in entry.inputs):
+            # What its producer wrote is not what it read: a dump of another run.
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
         told = Told(sentence_of(one.own))
