@@ -55,6 +55,7 @@ def compare(
     max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
+    asked: Optional[AnyPath] = None,
 ) -> RunResult:
     """Compare the dumps of a network with golden data, or two dumps of one model.
 
@@ -88,6 +89,9 @@ def compare(
         npy and quant files of the quantised net itself.
     unfused
         The json of a build without fusion, whose dumps ``golden`` holds.
+    asked
+        The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the device
+        was given: what it leaves out is not missing. Needs ``model``.
 
     Returns
     -------
@@ -105,6 +109,7 @@ def compare(
     if progress is not None and not callable(progress):
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
     chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    chosen.update(_asked(asked))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
@@ -184,6 +189,15 @@ def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict
     return {"quantisation": _path(quantisation, "the quantisation json"), "unfused": _path(unfused, "the json of the unfused build")}
 
 
+def _asked(path: Optional[AnyPath]) -> Dict[str, Any]:
+    """Return the option that tells what the device was asked to dump, by name."""
+    if path is None:
+        return {}
+    from .config.asked import read_asked
+
+    return {"plan": read_asked(path_text(path, "what was asked for"))}
+
+
 def _processes(jobs: Optional[SupportsIndex]) -> int:
     if jobs is None:
         return default_jobs()
@@ -243,6 +257,7 @@ def watch(
     max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
+    asked: Optional[AnyPath] = None,
 ) -> WatchedRows:
     """Compare dumps with golden data as they arrive: a context manager that yields rows.
 
@@ -257,7 +272,7 @@ def watch(
     ----------
     target
         A dump tree; it may be missing so far.
-    model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused
+    model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused, asked
         As for :func:`compare`; ``quantisation`` needs ``model``.
     until_idle
         End when nothing has changed for so many seconds; None: never by itself.
@@ -287,6 +302,7 @@ def watch(
             raise UsageError("%s=%r: expected True or False" % (name, value))
     chosen = WatchOptions(until_idle_s=idle_s, pid=process, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    shared.update(_asked(asked))
     options = _options(target, golden, model, out, shared)
     if out is not None and until_idle is None and pid is None and not expect_all and _has_ended(options.out):
         hint = "open_result reads it; to go on, tell when the watch ends: until_idle, pid or expect_all"

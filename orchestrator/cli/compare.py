@@ -24,6 +24,7 @@ from .result_text import print_result, table_option
 
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
+    from ..config.plan import DumpPlan
     from ..engine.result import RunResult
 
 
@@ -67,8 +68,33 @@ comparison_options = option_group(
 """The options that ``compare``, ``watch`` and ``run`` share."""
 
 
-def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
-    """Return the checked options of a comparison from what click parsed."""
+asked_option = click.option(
+    "--acl",
+    metavar="FILE",
+    help="What the device was given: acl.json, npu settings, their script, or a dump plan. "
+    "What it leaves out is not missing (needs -f).",
+)
+"""The option of ``compare`` and ``watch``; ``run`` knows what its program is given."""
+
+
+def asked_plan(given: Any) -> Optional[DumpPlan]:
+    """Return what the device was asked to dump; None where nobody says."""
+    if given["acl"] is None:
+        return None
+    if given["model"] is None:
+        raise UsageError("--acl leaves out ops that only the model knows: it needs -f")
+    from ..config.asked import read_asked
+
+    return read_asked(given["acl"])
+
+
+def make_options(
+    target: str, golden: str, out: str, given: Any, plan: Optional[DumpPlan] = None
+) -> ComparisonOptions:
+    """Return the checked options of a comparison from what click parsed.
+
+    ``plan``: what the device was asked to dump.
+    """
     if (given["op_range"] or given["select"]) and given["model"] is None:
         raise UsageError("--range and --select count by the json's OpSequence: they need -f")
     if given["op_range"] and given["select"]:
@@ -104,6 +130,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         max_elements=given["max_elements"] or 0,
         original=given["original"],
         recompute=given["recompute"],
+        plan=plan,
     )
 
 
@@ -119,6 +146,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
+@asked_option
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
@@ -128,7 +156,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
     quiet = given["quiet"]
-    options = make_options(target, golden, out, given)
+    options = make_options(target, golden, out, given, asked_plan(given))
     cluster = cluster_address(given)
     planned = planned_reports(given, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.

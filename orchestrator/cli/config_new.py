@@ -184,7 +184,10 @@ def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> N
         print_json({"ops": [dataclasses.asdict(op) for op in ops]})
         return
     for op in ops:
-        cells = (op.op, op.type, ",".join(op.original_names) or "*", op.reason or "dumpable")
+        told = op.reason or "dumpable"
+        if op.dumpable and op.reason:
+            told = "dumpable, %s" % op.reason
+        cells = (op.op, op.type, ",".join(op.original_names) or "*", told)
         put_cells(cells)
 
 

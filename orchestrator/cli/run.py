@@ -84,7 +84,8 @@ def _follow(
     program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, asked: Tuple[Any, Any, Reports]
 ) -> int:
     chosen, planned, reports = asked
-    options = make_options(prepared.target, golden, out, given)
+    plan = None if given["model"] is None else prepared.plan
+    options = make_options(prepared.target, golden, out, given, plan)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
     program.ours = watch.own_pids

@@ -12,7 +12,7 @@ from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
 from .common import option_group, say
-from .compare import comparison_options, make_options
+from .compare import asked_option, asked_plan, comparison_options, make_options
 from .live_display import LiveDisplay, stop
 from .merge import merge_command, merge_options
 from .report_options import planned_reports
@@ -63,6 +63,7 @@ def make_watch_options(given: Any) -> WatchOptions:
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @merge_options
 @watch_options
+@asked_option
 def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     """Compare dumps with golden data as they arrive; or merge what the watches of several hosts find.
 
@@ -79,7 +80,7 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
         raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
     target, golden = two_folders(folders)
     quiet = given["quiet"]
-    options = make_options(target, golden, out, given)
+    options = make_options(target, golden, out, given, asked_plan(given))
     chosen, planned = make_watch_options(given), planned_reports(given, out)
     with LiveDisplay(quiet) as display:
         watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Collection,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
@@ -15,15 +26,18 @@ from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..elements import element_count
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
+from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
-from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_device, sanitise_golden, whole_name
+from ..tensors.tensor import Tensor
 from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
+from .elsewhere import Neighbours, OutputsElsewhere
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
@@ -53,6 +67,11 @@ class Planner:
         The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by it, not by their names.
     known
         What is known of the counterparts of models' tensors, for the planners of a run to share.
+    asked
+        What the device was asked to dump of the model.
+    neighbours
+        Knows the other dumps of the place, where outputs are seen of a dump that holds inputs only.
+        None: they are not seen.
     """
 
     def __init__(
@@ -64,8 +83,11 @@ class Planner:
         overflow: bool = False,
         by_model: bool = False,
         known: Optional[KnownCounterparts] = None,
+        asked: Asked = EVERYTHING,
+        neighbours: Optional[Neighbours] = None,
     ) -> None:
         self.place = place
+        self._neighbours = neighbours
         self.golden = golden
         self.graph = graph
         self.selection = selection
@@ -78,7 +100,10 @@ class Planner:
         self.two_dumps = False
         self._revision = -1
         self._by_name = Pairing(None, self._has_output, why_not=self._why_not)
-        self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place)) if graph is not None else None
+        self._model: Optional[Pairing] = None
+        if graph is not None:
+            known_there = self._known.of(graph, golden, place)
+            self._model = Pairing(graph, self._has_output, None, known_there, asked=asked)
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -111,6 +136,18 @@ class Planner:
     def knows(self, op_name: str) -> bool:
         """Tell whether the json knows the op (or the op that it is a slice of)."""
         return self._model is not None and self._model.knows(op_name)
+
+    def all_come(self, op_names: Collection[str]) -> bool:
+        """Tell whether every op that should have a dump, and is wanted, is among these names of dumps."""
+        wanted = self.selection
+        if self._model is None:
+            return False
+        return self._model.all_come(op_names, lambda op: wanted is None or op.id in wanted)
+
+    @property
+    def only_inputs(self) -> bool:
+        """Whether the device was asked for inputs only."""
+        return self._model is not None and self._model.asked.mode == INPUT
 
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
@@ -184,6 +221,7 @@ class Planner:
         waiting: List[Row] = []
         omitted: List[Tuple[str, str]] = []
         dumped = dumped_op(entry, dump)
+        there = self._read_there(entry, dumped, dump)
         for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
@@ -194,6 +232,9 @@ class Planner:
                 rows.append(self._row(plan, entry))
                 continue
             infos = dump.inputs if plan.kind == INPUT else dump.outputs
+            if not plan.dumped and plan.status == EXPECTED_ABSENT and there is not None:
+                self._seen_there(plan, entry, dumped, dump, there, tasks, rows, waiting, iteration)
+                continue
             if (plan.tensor_index or 0) >= len(infos):
                 row = self._row(plan, entry)
                 rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
@@ -203,7 +244,7 @@ class Planner:
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
-            elif plan.status == PAIR and not self.two_dumps and is_overwritten(dump, info):
+            elif plan.status == PAIR and not self.two_dumps and _is_gone(dump, info, there):
                 # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
                 rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
@@ -226,6 +267,56 @@ class Planner:
             len(dump.outputs),
         )
 
+    def _read_there(
+        self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump
+    ) -> Optional[OutputsElsewhere]:
+        """Return where the outputs of a dump are seen that holds inputs only; None for any other dump."""
+        if self._model is None or self._neighbours is None or self.two_dumps:
+            return None
+        op = self._model.find(dumped) if dump.inputs and not dump.outputs else None
+        if op is None or not op.output_descs:
+            return None
+        return OutputsElsewhere(self._model, self._neighbours, entry.rel, op)
+
+    def _seen_there(
+        self,
+        plan: RowPlan,
+        entry: DumpEntry,
+        dumped: DumpedOp,
+        dump: AnyDump,
+        there: OutputsElsewhere,
+        tasks: List[PairTask],
+        rows: List[Row],
+        waiting: List[Row],
+        iteration: Optional[Tuple[int, int]],
+    ) -> None:
+        """Plan an output that the dump lacks from where it is read."""
+        assert self._model is not None
+        index = plan.tensor_index or 0
+        seen = self._model.seen_output(dumped, index)
+        if seen is None or not there.is_read(index):
+            rows.append(self._row(plan, entry))
+            return
+        found = there.output(index)
+        if found is None and there.settled:
+            text = "%s: no dump that is there shows it" % ONLY_INPUTS
+            rows.append(self._row(plan, entry).but(reason=text))
+            return
+        if found is None:
+            # It waits for its readers, and is no row so far.
+            waiting.append(self._row(plan, entry).but(verdict=NOT_COMPARED))
+            return
+        where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
+        reason = "; ".join(filter(None, (seen.reason, where)))
+        row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
+        if seen.status != PAIR:
+            missing = seen.golden_op is not None
+            (waiting if missing else rows).append(self._unpaired(row, seen, missing))
+            return
+        beside = beside_of(dump, replace(found.info, kind=OUTPUT), plan.op_type)
+        where_to = (tasks, rows, waiting)
+        self._pair(row, seen, dumped, found.dump, found.info, *where_to, iteration, beside)
+
     def _pair(
         self,
         row: Row,
@@ -237,6 +328,7 @@ class Planner:
         rows: List[Row],
         waiting: List[Row],
         iteration: Optional[Tuple[int, int]],
+        beside: Optional[Tuple[Tensor, ...]] = None,
     ) -> None:
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
@@ -259,7 +351,8 @@ class Planner:
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
-        beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
+        if beside is None:
+            beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
         origin = (plan.origin_format, plan.origin_shape)
         tasks.append(
             PairTask(
@@ -422,6 +515,13 @@ class Planner:
 def _is_of_one_build(row: Row) -> bool:
     """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there are differs between builds."""
     return row.op_type in ("Cast", "TransData") and row.op.startswith("trans_%s_" % row.op_type)
+
+
+def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere]) -> bool:
+    """Tell whether an input's memory holds an output; ``there``: those that the dump lacks."""
+    if there is not None:
+        return info.kind == INPUT and there.overwrites(info)
+    return is_overwritten(dump, info)
 
 
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:

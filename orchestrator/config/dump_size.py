@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..filesystem.mounts import free_bytes
+from ..model.absence import of_one_run
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode, execution_key
 from ..wording import size_text
@@ -39,41 +40,58 @@ def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: 
 def acl_size(document: Any, models: Models) -> Estimate:
     """Return what one step of a valid acl.json takes, over all models that were named."""
     dump = document["dump"]
-    choices: Dict[int, _Choice] = {}
+    choices: Dict[int, Choice] = {}
     skips = []
     for entry in model_entries(document):
         name = entry.get("model_name")
         graphs = models.named(name) if isinstance(name, str) and name else models.graphs
         for graph in graphs:
-            choices.setdefault(id(graph), _Choice(models, graph)).add(entry)
+            choices.setdefault(id(graph), Choice(models, graph)).add(entry)
         for field in ("optype_blacklist", "opname_blacklist"):
             for item in items_of(entry.get(field)):
                 if isinstance(item, dict) and isinstance(item.get("name"), str):
                     skips.append((item["name"], [text for text in strings_of(item.get("pos")) if text]))
     mode, data = dump.get("dump_mode", "output"), dump.get("dump_data", "tensor")
-    chosen = [op for choice in choices.values() for op in choice.ops()]
-    return estimate(chosen, str(mode), str(data), skipped_positions(skips))
+    skipped = skipped_positions(skips)
+
+    def of(ops: Sequence[OpNode]) -> Estimate:
+        return estimate(ops, str(mode), str(data), skipped)
+
+    return of([op for choice in choices.values() for op in choice.of_one_run(of)])
 
 
 def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
     """Return what one step of npu settings takes."""
     layers = values.get("dump_layer")
     entry = {"layer": layers.split()} if isinstance(layers, str) and layers.strip() else {}
-    chosen = []
+    mode, data = str(values.get("dump_mode") or "output"), str(values.get("dump_data") or "tensor")
+
+    def of(ops: Sequence[OpNode]) -> Estimate:
+        return estimate(ops, mode, data)
+
+    chosen: List[OpNode] = []
     for graph in models.graphs:
-        choice = _Choice(models, graph)
+        choice = Choice(models, graph)
         choice.add(entry)
-        chosen += choice.ops()
-    return estimate(chosen, str(values.get("dump_mode") or "output"), str(values.get("dump_data") or "tensor"))
+        chosen += choice.of_one_run(of)
+    return of(chosen)
 
 
-class _Choice:
-    """The ops of one model that the entries of dump_list dump together; a step through the model only at the end."""
+class Choice:
+    """The ops of one model that the entries of dump_list dump together.
+
+    The whole model is walked at the end only.
+
+    Attributes
+    ----------
+    whole
+        An entry names no ops: all are dumped.
+    """
 
     def __init__(self, models: Models, graph: ModelGraph) -> None:
         self._models = models
         self._graph = graph
-        self._whole = False
+        self.whole = False
         self._named: Dict[int, OpNode] = {}
         self._intervals: List[Tuple[_Key, _Key]] = []
 
@@ -90,17 +108,21 @@ class _Choice:
         elif ranges:
             self._intervals += intervals
         else:
-            self._whole = True
+            self.whole = True
 
     def ops(self) -> List[OpNode]:
         """Return all of them, each once."""
-        if self._whole:
+        if self.whole:
             return dumpable(self._graph.ops)
         chosen = dict(self._named)
         if self._intervals:
             inside = _Inside(self._intervals)
             chosen.update((id(op), op) for op in dumpable(self._graph.ops) if inside.holds(op))
         return list(chosen.values())
+
+    def of_one_run(self, estimate_of: Callable[[Sequence[OpNode]], Estimate]) -> List[OpNode]:
+        """Return those that one run dumps at most: of gears and branches the largest."""
+        return of_one_run(self._graph, self.ops(), lambda ops: estimate_of(ops).size_bytes)
 
     def _interval(self, item: Mapping[str, Any]) -> Optional[Tuple[_Key, _Key]]:
         """Return the ends of a range in execution order; None when the model lacks one."""

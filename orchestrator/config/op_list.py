@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
+from ..model.absence import only_if
 from ..model.never import no_dump_reason
 from .models import Models
 from .select import Selection, choose, divided
@@ -21,7 +22,7 @@ class ListedOp:
     original_names
         Names before fusion; empty for an op that the compiler inserted.
     dumpable, reason
-        Whether the device dumps it, and why not.
+        Whether the device dumps it, and why not, or when only.
     """
 
     model: str
@@ -38,5 +39,8 @@ def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
     for graph, part in divided(models, models.graphs, selection):
         for op in choose(models, graph, part).ops if part else graph.ops:
             reason = no_dump_reason(op)
-            listed.append(ListedOp(graph.name, op.name, op.type, op.originals, reason is None, reason))
+            condition = only_if(graph, op)
+            told = "only if %s" % condition if condition is not None else reason
+            names = (graph.name, op.name, op.type, op.originals)
+            listed.append(ListedOp(*names, reason is None, told))
     return listed

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
 
+from ..comparing.elsewhere import ListedNeighbours
 from ..comparing.file_planner import Planner
 from ..comparing.pair_task import PairTask
 from ..comparing.row import Row
@@ -112,7 +113,9 @@ def pairs_in_folders(
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
     goldens.take(found)
-    planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model), by_model=unfused is not None)
+    around = ListedNeighbours(combo.files)
+    graph = graphs.of(combo.place.model)
+    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=unfused is not None, neighbours=around)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):

@@ -177,6 +177,14 @@ class Catalogue:
         found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
         return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
 
+    def neighbour(self, target_file: str, op_type: str, op_name: str) -> Optional[TargetFile]:
+        """Return the file that counts of another op beside a file, by its name in rows; None for none."""
+        file = self.of_row(target_file)
+        if file is None:
+            return None
+        found = self._current.get(file.folder.base, {}).get((op_type, op_name, *file.op[2:]))
+        return found if found is not None and found.state not in (GONE, DELETED) else None
+
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
         return self._current[file.folder.base][file.op]

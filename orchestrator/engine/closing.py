@@ -6,9 +6,10 @@ import os
 from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..comparing.pair import refuse
-from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
+from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
+from ..model.row_plan import LACKING, ONLY_INPUTS, OUTPUT
 from ..results.rowsql import row_key
 from ..wording import listed, plural
 from .by_names import judge_by_names
@@ -204,6 +205,7 @@ def finish_rows(
                 continue
             numbers[place] = _number(engine, place, there, [row.op for row in rows])
             rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
+            rows += _lost_outputs(engine, place, there)
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         engine.store.table.renumber(numbers)
@@ -220,6 +222,26 @@ def finish_rows(
         stale = [key for target in gone for key in engine.store.table.keys_of_file(target) if key not in kept]
         if stale:
             engine.store.table.remove(stale, "no longer part of the run")
+
+
+def _lost_outputs(engine: Engine, place: Place, files: Sequence[TargetFile]) -> List[Row]:
+    """Return rows of the outputs that a dump lacks, of inputs only among others that hold outputs."""
+    planned = [file for file in files if file.state == PLANNED and file.tensors[0]]
+    only_inputs = [file for file in planned if not file.tensors[1]]
+    if not only_inputs or len(only_inputs) == len(planned):
+        return []
+    if engine.places.planner(place).only_inputs:
+        return []
+    names = {file.rel for file in only_inputs}
+    found = []
+    for row in engine.store.rows(place=place, verdict=EXPECTED_ABSENT):
+        if row.kind == OUTPUT and row.target_file in names and row.reason.startswith(ONLY_INPUTS):
+            graph = engine.graphs.of(place.model)
+            op = graph.op(row.op) if graph is not None else None
+            count = len(op.output_descs) if op is not None else 1
+            lost = {"reason": LACKING % (count, 0), "cause": DUMP_MISSING}
+            found.append(row.but(verdict=NOT_COMPARED, **lost))
+    return found
 
 
 def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:

@@ -98,7 +98,7 @@ class Engine:
         self.release: Callable[[TargetFile], None] = lambda file: None
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
-        self.places = Places(options, graphs, goldens)
+        self.places = Places(options, graphs, goldens, catalogue)
         self.slices = Slices(catalogue, self.places)
         self.queue = PairQueue(self._wanted)
         self._foreign: Dict[Place, List[TargetFile]] = {}

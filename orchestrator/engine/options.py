@@ -8,6 +8,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
+from ..config.plan import DumpPlan
 from ..errors import FormatError, UsageError, require_folder
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
@@ -70,6 +71,8 @@ class ComparisonOptions:
         Which operators are computed again: ``auto``, ``all`` or ``none``.
     max_elements
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
+    plan
+        What the device was asked to dump: what that leaves out is not missing. None: nobody says.
     """
 
     target: str
@@ -94,6 +97,7 @@ class ComparisonOptions:
     max_elements: int = 0
     original: Optional[str] = None
     recompute: str = AUTO
+    plan: Optional[DumpPlan] = None
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
@@ -104,6 +108,9 @@ class ComparisonOptions:
             raise UsageError("the json of an unfused build leads on the names of a model: it needs that")
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+        if self.plan is not None and self.model is None:
+            text = "which ops a dump configuration leaves out is known by the model only: it needs that"
+            raise UsageError(text)
         if self.max_elements and self.max_elements < LEAST_SAMPLE:
             raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
         if self.quantisation and self.unfused:
@@ -192,6 +199,8 @@ class ComparisonOptions:
                 found[name] = os.path.realpath(path)
         if self.max_elements:
             found["max_elements"] = self.max_elements
+        if self.plan is not None:
+            found["plan"] = self.plan.to_document()
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
             found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
@@ -225,6 +234,7 @@ class ComparisonOptions:
                 custom=found.get("custom"),
                 max_elements=int(found.get("max_elements", 0)),
                 metric_arguments={name: entry for name, entry in own.items() if entry},
+                plan=DumpPlan.from_document(found["plan"]) if "plan" in found else None,
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None

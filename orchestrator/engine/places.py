@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Set
+from typing import Dict, Iterator, Optional, Set
 
 from ..comparing.file_planner import Planner
+from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
+from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
+from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
+from ..model.nodes import OpNode
+from ..naming import sanitise_device
+from .catalogue import Catalogue
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .target_file import TargetFile
@@ -26,13 +32,17 @@ class Places:
         Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
     """
 
-    def __init__(self, options: ComparisonOptions, graphs: ModelGraphs, goldens: Goldens) -> None:
+    def __init__(
+        self, options: ComparisonOptions, graphs: ModelGraphs, goldens: Goldens, catalogue: Catalogue
+    ) -> None:
         self.own: Set[Place] = set()
         self.settled = False
         self._options, self._graphs, self._goldens = options, graphs, goldens
+        self._catalogue = catalogue
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
         self._known = KnownCounterparts()
+        self._asked: Dict[Optional[str], Asked] = {}
 
     def __iter__(self) -> Iterator[Place]:
         return iter(list(self._planners))
@@ -46,9 +56,27 @@ class Places:
         found = self._planners.get(place)
         if found is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
-            found = self._planners[place] = Planner(place, golden, graph, self.selection, self._options.overflow, unfused, self._known)
+            asked = self._asked_of(graph, place.model)
+            more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
+            found = self._planners[place] = Planner(place, golden, graph, *more)
         found.refresh(golden)
         return found
+
+    def neighbour(self, target_file: str, op: OpNode) -> Optional[DumpEntry]:
+        """Return the dump of another op beside a file, by its name in rows; None for none so far."""
+        names = sanitise_device(op.type), sanitise_device(op.name)
+        found = self._catalogue.neighbour(target_file, *names)
+        return None if found is None else found.entry()
+
+    def _asked_of(self, graph: Optional[ModelGraph], model_name: Optional[str]) -> Asked:
+        if self._options.plan is None or graph is None:
+            return EVERYTHING
+        if model_name not in self._asked:
+            # Few runs are told what was asked for.
+            from ..config.asked import asked_of
+
+            self._asked[model_name] = asked_of(self._options.plan, graph, model_name)
+        return self._asked[model_name]
 
     def is_taken(self, place: Place) -> bool:
         """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""

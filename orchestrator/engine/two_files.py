@@ -36,8 +36,10 @@ def compare_files(options: ComparisonOptions, jobs: int = 1, force: bool = False
     Interrupted
         By Ctrl-C; what was done stays usable.
     """
-    if any((options.op_range, options.select, options.time, options.quantisation, options.unfused, options.check_addresses)):
-        what = "a range or selection of ops, a time, a quantisation, an unfused model or a check of addresses"
+    wholes = (options.quantisation, options.unfused, options.check_addresses, options.plan)
+    if any((options.op_range, options.select, options.time, *wholes)):
+        what = "a range or selection of ops, a time, a quantisation, an unfused model, a check of addresses"
+        what += " or a dump configuration"
         raise UsageError(what + " are for folders, not for two files")
     return compare_from(_TwoFiles(options, on_progress), jobs, force)
 

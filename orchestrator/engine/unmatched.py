@@ -9,6 +9,7 @@ from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
 from ..kinds.advice import foreign_golden
+from ..model.gears import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.nodes import QUANT_TYPE
 from ..naming import nearest_names, sanitise_golden
@@ -23,6 +24,10 @@ TWO_BUILDS = "TARGET and GOLDEN are dumps of two builds"
 """How sentences begin that say what was not given, or too much."""
 
 _SHOWN = 3
+_GEARS = (
+    "dumps of several gears are there (%s): golden data of one input shape fit one of them; "
+    "give those of each step below GOLDEN/{step}/"
+)
 _STEPS_SHOWN = 8
 
 
@@ -31,7 +36,7 @@ def unmatched(run: Run) -> List[str]:
     counts = run.store.counted.all()
     misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
     by_name = [run.engine.misfit] if run.engine.misfit else []
-    said = [*_of_another_model(run), *_steps(run), *misnamed, *_quantisation(run), *_two_builds(run)]
+    said = [*_of_another_model(run), *_steps(run), *_gears(run), *misnamed, *_quantisation(run), *_two_builds(run)]
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
         advice = foreign_golden(run.goldens.folder)
         if advice is not None:
@@ -119,6 +124,24 @@ def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
     folders = {file.folder for file in run.catalogue.files.each()}
     dumped = {folder.place.step for folder in folders}
     return [name for name in names if name not in dumped] if any(folder.rel for folder in folders) else []
+
+
+def _gears(run: Run) -> List[str]:
+    """Say which gears of a model ran where, if golden data of one input shape are for several."""
+    if run.goldens.takes_steps_apart:
+        return []
+    ran: Dict[ModelGraph, Dict[str, str]] = {}
+    for place, files in run.catalogue.by_place().items():
+        graph = run.graphs.of(place.model)
+        if graph is None or not any(map(gear_named, graph.graph_names)):
+            continue
+        for file in files:
+            op = graph.op(file.op_name)
+            gear = gear_of(op, graph.graph_names[op.graph_index]) if op is not None else None
+            if gear is not None:
+                ran.setdefault(graph, {}).setdefault(gear, place.label())
+    several = [gears for gears in ran.values() if len(gears) > 1]
+    return [_GEARS % "; ".join("%s in %s" % pair for pair in gears.items()) for gears in several]
 
 
 def _word(steps: List[str]) -> str:

@@ -45,7 +45,7 @@ class Prepared:
     written
         The file that the program reads, where one was written.
     kind, file, plan
-        What the configuration is, the file that holds it, and what it says.
+        What the configuration is, the file that holds it, and what it says, but for dump_path.
     """
 
     target: str
@@ -118,7 +118,7 @@ def prepare(
         count = plural(len(earlier), "time folder")
         names = listed([os.path.basename(folder) for folder in earlier], 3)
         say("note: %s from before the start %s left alone: %s" % (count, "is" if len(earlier) == 1 else "are", names))
-    return Prepared(target, earlier, written, kind, path, plan)
+    return Prepared(target, earlier, written, kind, path, replace(plan, dump_path=None))
 
 
 def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from .omjson import json_type
 
 _MAX_NOTES = 100
 _MAX_PARTS = 2000000
+_LIBRARY = "_ge_attr_op_kernel_lib_name"
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INDEX = re.compile(r"-?[0-9]{1,9}\Z")
@@ -129,7 +130,10 @@ class GraphBuilder:
             original_names=self._originals(attrs, pointer),
             is_multiop=self._attr_bool(attrs, "_datadump_is_multiop", pointer),
             l1_group=group or None,
-            no_task=self._attr_bool(attrs, "_no_task", pointer),
+            no_task=self._attr_bool(attrs, "_no_task", pointer) if "_no_task" in attrs else None,
+            kernel_library=intern(self._attr_text(attrs, _LIBRARY, pointer) or ""),
+            batch_label=self._attr_text(attrs, "_batch_label", pointer) or None,
+            subgraphs=self._names(op.get("subgraph_name"), pointer + "/subgraph_name"),
             quantisation=self._quantisation(attrs, pointer) if op_type == QUANT_TYPE else None,
         )
 
@@ -167,6 +171,10 @@ class GraphBuilder:
             else:
                 inputs.append((name, int(index)))
         return tuple(inputs), tuple(controls)
+
+    def _names(self, value: Any, pointer: str) -> Tuple[str, ...]:
+        names = enumerate(self._parts_of(value, pointer))
+        return tuple(self._text(name, "%s/%d" % (pointer, number)) for number, name in names)
 
     def _descs(self, value: Any, pointer: str) -> Tuple[TensorDesc, ...]:
         return tuple(self._desc(desc, "%s/%d" % (pointer, number)) for number, desc in enumerate(self._parts_of(value, pointer)))

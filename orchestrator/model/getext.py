@@ -13,7 +13,9 @@ from ..errors import FormatError
 from ..netfiles.textformat import unquote
 from .omjson import KEPT_ATTRS, MAX_DEPTH
 
-_REPEATED = frozenset(["graph", "op", "input", "input_desc", "output_desc", "attr", "dim"])
+_REPEATED = frozenset(
+    ["graph", "op", "input", "input_desc", "output_desc", "attr", "dim", "subgraph_name"]
+)
 _WANTED = _REPEATED | frozenset(["name", "type", "id", "dtype", "layout", "shape", "key", "value", "s", "i", "b", "f", "list"])
 _BLANK = r"\s*(?:\#[^\n]*(?:\n|\Z)\s*)*"
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''

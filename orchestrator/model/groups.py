@@ -6,9 +6,10 @@ Source: the vendor's description of ``_datadump_original_op_names`` and what rea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 from weakref import WeakKeyDictionary
 
+from .gears import gear_of
 from .graph import ModelGraph
 from .never import CONSTANT_TYPES
 from .nodes import OpNode
@@ -19,7 +20,7 @@ FOLLOWING_TYPES = frozenset(["Cast", "TransData"])
 
 @dataclass(frozen=True)
 class Group:
-    """Ops with the same list of original names.
+    """Ops with the same list of original names, of one graph and one gear.
 
     Attributes
     ----------
@@ -45,18 +46,21 @@ class Groups:
 
     def __init__(self, graph: ModelGraph) -> None:
         members: Dict[Tuple[object, ...], List[OpNode]] = {}
-        carriers: Dict[str, int] = {}
+        carriers: Dict[str, Dict[Optional[str], int]] = {}
         for op in graph.ops:
+            gear = gear_of(op, graph.graph_names[op.graph_index])
             constant = op.type in CONSTANT_TYPES
             alone = constant or not op.originals
-            members.setdefault(("op", op.position) if alone else (op.graph_index, op.originals), []).append(op)
+            key = ("op", op.position) if alone else (op.graph_index, gear, op.originals)
+            members.setdefault(key, []).append(op)
             if not constant and op.type not in FOLLOWING_TYPES:
                 for name in op.originals:
-                    carriers[name] = carriers.get(name, 0) + 1
+                    counts = carriers.setdefault(name, {})
+                    counts[gear] = counts.get(gear, 0) + 1
         self.groups = tuple(Group(index, tuple(ops), tuple(op.name for op in ops)) for index, ops in enumerate(members.values()))
         self._of = {op.position: group for group in self.groups for op in group.ops}
         self._computing = {group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops) for group in self.groups}
-        self._carriers = carriers
+        self._carriers = {name: _at_once(counts) for name, counts in carriers.items()}
 
     def of(self, op: OpNode) -> Group:
         """Return the op's group."""
@@ -74,8 +78,14 @@ class Groups:
         return self._computing[group.index] == 1
 
     def carriers(self, original: str) -> int:
-        """Return how many ops that compute list this original name."""
+        """Return how many ops that compute list this original name, those of one gear only."""
         return self._carriers.get(original, 0)
+
+
+def _at_once(counts: Dict[Optional[str], int]) -> int:
+    """Return how many of some ops, counted by their gears, run at most in one run."""
+    of_gears = [count for gear, count in counts.items() if gear is not None]
+    return counts.get(None, 0) + max(of_gears, default=0)
 
 
 _known: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()

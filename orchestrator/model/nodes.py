@@ -90,7 +90,14 @@ class OpNode:
     l1_group
         ``_L1_fusion_sub_graph_no``; None when absent or empty.
     no_task
-        ``_no_task``: the op does nothing on the device.
+        ``_no_task``: the op does nothing on the device; None where the file does not say.
+    kernel_library
+        ``_ge_attr_op_kernel_lib_name``: who runs the op; empty when absent.
+    batch_label
+        ``_batch_label``: the gear (of a dynamic batch, image size or dims) that the op is a copy for,
+        such as ``Batch_0``; or None.
+    subgraphs
+        ``subgraph_name``: the names of the graphs that the op runs, such as an If's branches, in order.
     no_output
         The file gives it no output and no op takes one from it (while other ops of the file have outputs).
     quantisation
@@ -110,7 +117,10 @@ class OpNode:
     file_originals: Tuple[str, ...] = ()
     is_multiop: bool = False
     l1_group: Optional[str] = None
-    no_task: bool = False
+    no_task: Optional[bool] = None
+    kernel_library: str = ""
+    batch_label: Optional[str] = None
+    subgraphs: Tuple[str, ...] = ()
     no_output: bool = False
     quantisation: Optional[Tuple[float, float]] = None
 

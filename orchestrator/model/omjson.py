@@ -23,7 +23,12 @@ _MAX_DIGITS = 300
 _LONG_DIGITS = 4000
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 
-OP_ATTRS = frozenset(["_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no", "_no_task", "scale", "offset"])
+OP_ATTRS = frozenset(
+    [
+        "_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no", "_no_task",
+        "_ge_attr_op_kernel_lib_name", "_batch_label", "scale", "offset",
+    ]
+)  # fmt: skip
 """Op attributes that a graph keeps."""
 
 DESC_ATTRS = frozenset(

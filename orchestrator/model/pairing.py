@@ -10,13 +10,30 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 
 from ..naming import sanitise_device, whole_name
 from ..records import changed
+from ..wording import listed
+from .absence import Absence
+from .asked import EVERYTHING, Asked
 from .counterpart import Counterparts, HasGolden, WhyNot, read_as
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
-from .nodes import OpNode, TensorDesc, desc_at
+from .nodes import OpNode, TensorDesc, desc_at, execution_key
 from .quantised import is_dequant, is_quant
-from .row_plan import DEQUANTISED, EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
+from .row_plan import (
+    DEQUANTISED,
+    EXPECTED_ABSENT,
+    INPUT,
+    LACKING,
+    NOT_COMPARED,
+    OMITTED,
+    ONLY_INPUTS,
+    OP,
+    OUTPUT,
+    PAIR,
+    Counterpart,
+    DumpedOp,
+    RowPlan,
+)
 
 
 class Pairing:
@@ -34,6 +51,8 @@ class Pairing:
         What is known of the model's tensors already; None: nothing is.
     why_not
         Tells why golden files that may be an output's are not taken, without a model; empty where there are none.
+    asked
+        What the device was asked to dump of the model.
     """
 
     def __init__(
@@ -43,8 +62,10 @@ class Pairing:
         has_golden_input: Optional[HasGolden] = None,
         counterparts: Optional[Counterparts] = None,
         why_not: WhyNot = lambda name, index: "",
+        asked: Asked = EVERYTHING,
     ) -> None:
         self.graph = graph
+        self.asked = asked
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
         self._why_not = why_not
@@ -100,15 +121,54 @@ class Pairing:
     def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
         """Return a row for each output that the model declares and the dump does not hold."""
         rows = []
+        only_inputs = bool(dumped.n_inputs) and not dumped.n_outputs
+        only_inputs = only_inputs and self.asked.mode in (None, INPUT)
         for index in range(dumped.n_outputs, len(op.output_descs)):
             if op.output_descs[index] == TensorDesc():
                 continue  # listed, but not connected
             found = self._shared(op) or self._of_output(op, index)
-            if found.status in (PAIR, NOT_COMPARED):
-                text = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
-                found = replace(found, status=NOT_COMPARED, reason=text % (len(op.output_descs), dumped.n_outputs))
+            if only_inputs and found.status in (PAIR, NOT_COMPARED):
+                found = replace(found, status=EXPECTED_ABSENT, reason=self._unseen(op, index))
+            elif found.status in (PAIR, NOT_COMPARED):
+                reason = LACKING % (len(op.output_descs), dumped.n_outputs)
+                found = replace(found, status=NOT_COMPARED, reason=reason)
             rows.append(replace(_with(base, OUTPUT, index, found), dumped=False))
         return rows
+
+    def _unseen(self, op: OpNode, index: int) -> str:
+        """Return why an output is not compared where the dump holds the op's inputs only."""
+        readers = ["%s:input:%d" % (reader.name, number) for reader, number in self.readers(op, index)]
+        where = "it is seen where it is read, at %s" % listed(readers, 3)
+        return "%s: %s" % (ONLY_INPUTS, where if readers else "nothing that is dumped reads it")
+
+    def readers(self, op: OpNode, index: int) -> List[Tuple[OpNode, int]]:
+        """Return (op, number of its input) of what reads an output and should have a dump, by execution."""
+        if self.graph is None:
+            return []
+        found = []
+        for reader in sorted(self.graph.consumers(op, index), key=execution_key):
+            if no_dump_reason(reader) is not None or self.asked.lacks(reader):
+                continue
+            for number, source in enumerate(reader.inputs):
+                if source is None or source[1] != index:
+                    continue
+                if self.graph.producer(reader, source[0]) is op:
+                    found.append((reader, number))
+        return found
+
+    def dumped_input(self, op: OpNode, number: int, n_inputs: int) -> Optional[int]:
+        """Return which input of a dump is an op's input ``number``; None where it cannot be told."""
+        sources = self._dumped_inputs(op, n_inputs)
+        if isinstance(sources, str):
+            return None
+        return next((place for place, (own, _) in enumerate(sources) if own == number), None)
+
+    def seen_output(self, dumped: DumpedOp, index: int) -> Optional[RowPlan]:
+        """Return the row of an output that the dump lacks, were it there; None for an unknown op."""
+        op = self.find(dumped)
+        if op is None:
+            return None
+        return _with(self._row(op), OUTPUT, index, self._shared(op) or self._of_output(op, index))
 
     def l1_group(self, dumped: DumpedOp) -> Optional[Tuple[int, str]]:
         """Return the L1 fusion group (graph number, group's number) of a dump's op, or None."""
@@ -150,26 +210,47 @@ class Pairing:
         """
         if self.graph is None or self._groups is None or self._counterparts is None:
             return []
+        seen = self._positions(seen_ops)
+        rows: List[RowPlan] = []
+        absence = Absence(self.graph, self.asked, seen)
+        for group in self._groups.lacking(seen):
+            if any(op.position in seen for op in group.ops):
+                rows += self._unseen_members(group, seen, absence)
+            else:
+                rows.append(self._absent_row(group, absence))
+        return rows
+
+    def all_come(
+        self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True
+    ) -> bool:
+        """Tell whether every op that should have a dump (and is ``wanted``) has one.
+
+        ``seen_ops``: names as the device writes them.
+        """
+        if self.graph is None:
+            return False
+        seen = self._positions(seen_ops)
+        absence = Absence(self.graph, self.asked, seen)
+        return all(
+            op.position in seen or not wanted(op) or absence.reason(op) is not None
+            for op in self.graph.ops
+        )
+
+    def _positions(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
+        assert self.graph is not None
         seen: Set[int] = set()
         for item in seen_ops:
             name = item if isinstance(item, str) else item.op_name
             found = self.graph.ops_dumped_as(name) if isinstance(item, str) else self._candidates(name, item.op_type)
-            for op in found or self._whole(name)[0]:
-                seen.add(op.position)
-        rows: List[RowPlan] = []
-        for group in self._groups.lacking(seen):
-            if any(op.position in seen for op in group.ops):
-                rows += self._unseen_members(group, seen)
-            else:
-                rows.append(self._absent_row(group))
-        return rows
+            seen.update(op.position for op in found or self._whole(name)[0])
+        return seen
 
-    def _unseen_members(self, group: Group, seen: Set[int]) -> List[RowPlan]:
+    def _unseen_members(self, group: Group, seen: Set[int], absence: Absence) -> List[RowPlan]:
         """Return a row for each member without a dump whose golden data nothing else of the group is compared with."""
         covered = {golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)}
         rows = []
         for op in group.ops:
-            if op.position in seen or op.type in FOLLOWING_TYPES or no_dump_reason(op) is not None:
+            if op.position in seen or op.type in FOLLOWING_TYPES or absence.reason(op) is not None:
                 continue
             if self._goldens_of(op) - covered:
                 rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, "no dump file")))
@@ -252,28 +333,37 @@ class Pairing:
         return replace(found.noted(DEQUANTISED % op.quantisation), quantisation=op.quantisation)
 
     def _of_input(self, op: OpNode, index: int, n_inputs: int) -> Counterpart:
-        """Return the counterpart of input ``index`` of a dump that holds ``n_inputs``.
+        """Return the counterpart of input ``index`` of a dump that holds ``n_inputs``."""
+        assert self._counterparts is not None
+        sources = self._dumped_inputs(op, n_inputs)
+        if isinstance(sources, str):
+            return Counterpart(NOT_COMPARED, sources)
+        if index >= len(sources):
+            return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
+        return self._counterparts.of_input(op, *sources[index])
+
+    def _dumped_inputs(
+        self, op: OpNode, n_inputs: int
+    ) -> Union[str, Sequence[Tuple[int, Optional[Tuple[str, int]]]]]:
+        """Return (number, source) of each input of a dump that holds ``n_inputs``, or why it cannot be told.
 
         A dump lists either every input of the json, those without a producer included, or only the connected ones.
         """
-        assert self._counterparts is not None
         sources: Sequence[Tuple[int, Optional[Tuple[str, int]]]] = list(enumerate(op.inputs))
         connected = [(number, source) for number, source in sources if source is not None]
         if n_inputs != len(sources) and len(connected) != len(sources):
             if n_inputs != len(connected):
                 text = "the dump holds %d inputs, the model file lists %d, of which %d are connected: which is which cannot be told"
-                return Counterpart(NOT_COMPARED, text % (n_inputs, len(sources), len(connected)))
-            sources = connected
-        if index >= len(sources):
-            return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
-        return self._counterparts.of_input(op, *sources[index])
+                return text % (n_inputs, len(sources), len(connected))
+            return connected
+        return sources
 
-    def _absent_row(self, group: Group) -> RowPlan:
+    def _absent_row(self, group: Group, absence: Absence) -> RowPlan:
         """Return the one row of a group without any dump: that of its first member that should have one, else of its first."""
         assert self._counterparts is not None
         first: Optional[Tuple[OpNode, str, str]] = None
         for op in group.ops:
-            reason = no_dump_reason(op)
+            reason = absence.reason(op)
             uncomparable = self._counterparts.expected_absent(op)
             inner = self._counterparts.without_rows(op)
             if reason is not None:

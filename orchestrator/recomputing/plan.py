@@ -6,12 +6,15 @@ import fnmatch
 from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
+from ..comparing.dumped_file import AnyDump
 from ..comparing.pair import refuse
 from ..comparing.planned_row import planned_row
 from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
+from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
+from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES, groups_of
@@ -43,6 +46,8 @@ class PlannedOp:
         The original layers, and the recorded tensor of each of the cut's inputs.
     rows
         What each output comes to: the pairing's plan, and the row but for its findings.
+    outputs
+        For each of the rows the dump that holds the output, and as which of its tensors.
     """
 
     op: OpNode
@@ -50,6 +55,7 @@ class PlannedOp:
     cut: Cut
     feeds: Tuple[Feed, ...]
     rows: Tuple[Tuple[RowPlan, Row], ...]
+    outputs: Tuple[Tuple[AnyDump, TensorInfo], ...]
 
     def refused(self, reason: str) -> List[Row]:
         """Return its rows as not compared, for that reason."""
@@ -65,6 +71,8 @@ class Plan:
         Names or globs of ops; empty: all.
     network_input
         As of :class:`goldwatch.recomputing.feeding.Feeder`.
+    asked
+        What the device was asked to dump.
 
     Attributes
     ----------
@@ -90,18 +98,19 @@ class Plan:
         original: Original,
         wanted: Sequence[str] = (),
         network_input: NetworkInput = lambda name, index: None,
+        asked: Asked = EVERYTHING,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
         self._combo, self._original, self._wanted = combo, original, tuple(wanted)
         _require_matches(graph, self._wanted)
-        self._pairing = Pairing(graph, original.has)
+        self._pairing = Pairing(graph, original.has, asked=asked)
         self._stretch = quantised_stretch(graph)
         original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         self.recorded = recorded = Recorded(combo, graph, self._pairing)
         self.feeder = feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins, network_input, original.reads_shape)
         for file in recorded.files:
-            self._plan(file, feeder)
+            self._plan(file, feeder, recorded)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
             if plan.status != OMITTED and self._is_wanted(plan.op):
                 row = self._row(plan, None)
@@ -109,7 +118,7 @@ class Plan:
                     row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
                 self.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
 
-    def _plan(self, file: OpDump, feeder: Feeder) -> None:
+    def _plan(self, file: OpDump, feeder: Feeder, recorded: Recorded) -> None:
         plans = [plan for plan in self._pairing.rows_for(file.dumped) if plan.kind != INPUT and plan.status != OMITTED]
         plans = [plan for plan in plans if self._is_wanted(plan.op)]
         op = self._pairing.find(file.dumped)
@@ -117,22 +126,29 @@ class Plan:
             self.rows += [refuse(self._row(plan, file.entry).but(reason=""), file.problem, CORRUPT) for plan in plans[:1]]
             return
         pairs: List[Tuple[RowPlan, Row]] = []
+        outputs: List[Tuple[AnyDump, TensorInfo]] = []
         for plan in plans:
+            found = None
+            if op is not None and plan.kind != OP:
+                found = recorded.holder(op, plan.tensor_index or 0)
+            if found is not None and not plan.dumped:
+                plan = self._pairing.seen_output(file.dumped, plan.tensor_index or 0) or plan
             row = self._row(plan, file.entry)
-            if op is not None and file.dump is not None and plan.kind != OP and (plan.tensor_index or 0) < len(file.dump.outputs):
-                info = file.dump.outputs[plan.tensor_index or 0]
+            if found is not None:
+                info = found[1]
                 row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             reason = None if op is None else self._not_at_all(op, plan)
             if op is not None and op.type in FOLLOWING_TYPES:
                 self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause=""))
             elif reason is not None:
                 self.rows.append(not_replayed(row, reason))
-            elif plan.status == PAIR and op is not None:
+            elif plan.status == PAIR and op is not None and found is not None:
                 pairs.append((plan, row))
+                outputs.append(found)
             else:
                 self.rows.append(row)
         if pairs and op is not None:
-            self._plan_op(op, file, feeder, pairs)
+            self._plan_op(op, file, feeder, pairs, outputs)
 
     def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
@@ -146,7 +162,14 @@ class Plan:
             return "%s:%d is not defined when a network infers" % (plan.golden_op, plan.golden_index or 0)
         return None
 
-    def _plan_op(self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]]) -> None:
+    def _plan_op(
+        self,
+        op: OpNode,
+        file: OpDump,
+        feeder: Feeder,
+        pairs: List[Tuple[RowPlan, Row]],
+        outputs: List[Tuple[AnyDump, TensorInfo]],
+    ) -> None:
         values = [(plan.golden_op or "", plan.golden_index or 0) for plan, _ in pairs]
         try:
             cut = self._original.cut(op.originals, values)
@@ -154,7 +177,7 @@ class Plan:
         except NotComputable as error:
             self.rows += [not_replayed(row, str(error)) for _, row in pairs]
             return
-        self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs)))
+        self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs), tuple(outputs)))
 
     def _is_wanted(self, op: str) -> bool:
         return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)

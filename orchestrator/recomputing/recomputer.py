@@ -268,10 +268,11 @@ class Recomputer:
 
     @staticmethod
     def _actual(planned: PlannedOp, index: int, shape: Tuple[int, ...]) -> Tuple[Array, str]:
-        dump = planned.file.dump
-        if dump is None:
-            raise NotComputable("its dump cannot be read")
-        tensor = dump.tensor("output", index)
+        held = next((held for (plan, _), held in zip(planned.rows, planned.outputs) if (plan.tensor_index or 0) == index), None)
+        if held is None:
+            raise NotComputable("its output %d was not dumped" % index)
+        dump, info = held
+        tensor = dump.tensor(info.kind, info.index)
         values = original_values(Feed(tensor, desc_at(planned.op.output_descs, index)), shape)
         if values.shape != shape:
             if values.size != element_count(shape):

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
+from ..comparing.elsewhere import ListedNeighbours, OutputsElsewhere
 from ..comparing.same_dump import keeps_values, same_bytes
+from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number
@@ -48,6 +50,8 @@ class Recorded:
     """
 
     def __init__(self, combo: Combo, graph: ModelGraph, pairing: Pairing) -> None:
+        self._pairing = pairing
+        self._neighbours = ListedNeighbours(combo.files)
         newest = {op_key(entry.name): entry for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))}
         self.files: List[OpDump] = []
         self._of: Dict[int, OpDump] = {}
@@ -68,10 +72,27 @@ class Recorded:
 
     def output(self, op: OpNode, index: int) -> Optional[Tensor]:
         """Return an output of an op as it was recorded; None where it was not."""
+        found = self.holder(op, index)
+        return None if found is None else _tensor(found[0], found[1].kind, found[1].index)
+
+    def holder(self, op: OpNode, index: int) -> Optional[Tuple[AnyDump, TensorInfo]]:
+        """Return the dump that holds an output, and as which of its tensors; None where none does.
+
+        It is the op's own, or, where that holds inputs only, one of an op that reads the output.
+        """
         found = self.of(op)
-        if found is None or found.dump is None or index >= len(found.dump.outputs):
+        if found is None or found.dump is None:
             return None
-        return _tensor(found.dump, "output", index)
+        elsewhere = self._elsewhere(op, found)
+        if elsewhere is not None:
+            seen = elsewhere.output(index)
+            return None if seen is None else (seen.dump, seen.info)
+        return (found.dump, found.dump.outputs[index]) if index < len(found.dump.outputs) else None
+
+    def _elsewhere(self, op: OpNode, found: OpDump) -> Optional[OutputsElsewhere]:
+        if found.dump is None or found.dump.outputs or not found.dump.inputs or not op.output_descs:
+            return None
+        return OutputsElsewhere(self._pairing, self._neighbours, found.entry.rel, op)
 
     def input(self, op: OpNode, index: int) -> Tuple[Optional[Tensor], bool]:
         """Return input ``index`` of an op as its own dump holds it, and whether it is what came in.
@@ -90,7 +111,11 @@ class Recorded:
         tensor = _tensor(dump, "input", place)
         if tensor is None:
             return None, False
-        return tensor, not is_overwritten(dump, dump.inputs[place]) and not self._equals_output(op, dump, tensor)
+        elsewhere = self._elsewhere(op, found)
+        info = dump.inputs[place]
+        if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
+            return tensor, False
+        return tensor, not self._equals_output(op, dump, tensor)
 
     def _equals_output(self, op: OpNode, dump: AnyDump, tensor: Tensor) -> bool:
         if keeps_values(op.type):

@@ -9,6 +9,8 @@ from ..comparing.row import FAIL
 from ..dumps.tree import Combo
 from ..errors import InputError
 from ..filesystem.inputs import open_input
+from ..model.asked import EVERYTHING, Asked
+from ..model.graph import ModelGraph
 from ..naming import printable
 from ..results.network import SUMMARY
 from ..results.records import FileRecord
@@ -43,6 +45,21 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
         _require_same_dumps(store, result, str(inputs.get("target", "")), combo)
         summary = store.get(SUMMARY)
         return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
+
+
+def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
+    """Return what the device was asked to dump, as a comparison was told; errors of :func:`golden_fails`."""
+    if result is None:
+        return EVERYTHING
+    with RunStore.open(result) as store:
+        found = (store.get("inputs") or {}).get("plan")
+    if found is None:
+        return EVERYTHING
+    # Few runs are told what was asked for.
+    from ..config.asked import asked_of
+    from ..config.plan import DumpPlan
+
+    return asked_of(DumpPlan.from_document(found), graph, combo.place.model)
 
 
 def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..adapters.manifest import require_space
 from ..adapters.replaying.run import Piece
-from ..comparing.dumped_file import beside_of
+from ..comparing.dumped_file import AnyDump, beside_of
 from ..comparing.pair import refuse
 from ..comparing.pair_task import PairTask
 from ..comparing.row import CORRUPT, Row
+from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.outputs import create_new
@@ -154,21 +155,21 @@ class Pieces:
             if number in failed:
                 self.rows += planned.refused(failed[number])
                 continue
-            for (plan, row), name in zip(planned.rows, names):
-                task = self._task(planned, plan, row, name)
+            for (plan, row), output, name in zip(planned.rows, planned.outputs, names):
+                task = self._task(plan, row, output, name)
                 if task is not None:
                     found.append(task)
         return found
 
-    def _task(self, planned: PlannedOp, plan: RowPlan, row: Row, name: str) -> Optional[PairTask]:
-        dump, index = planned.file.dump, plan.tensor_index or 0
-        if dump is None:
-            return None
+    def _task(
+        self, plan: RowPlan, row: Row, output: Tuple[AnyDump, TensorInfo], name: str
+    ) -> Optional[PairTask]:
+        dump, info = output
         try:
-            target = dump.tensor("output", index)
+            target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
             self.rows.append(refuse(row, error.message, error.cause or CORRUPT))
             return None
         entry = GoldenEntry(os.path.join(self._folder, name), name, plan.golden_op or "", plan.golden_index or 0, row.timestamp_us, "npy")
-        beside = beside_of(dump, dump.outputs[index], plan.op_type)
+        beside = beside_of(dump, info, plan.op_type)
         return PairTask(row.but(golden_file=name), target, entry, plan.origin_format, plan.origin_shape, beside=beside)

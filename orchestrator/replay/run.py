@@ -31,7 +31,7 @@ from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
 from ..verdict.summary import exit_code, summarise
 from .backends import runner_for
-from .golden_verdict import golden_fails
+from .golden_verdict import asked_by, golden_fails
 from .judging import judged_rows
 from .limits import limits_for
 from .options import ReplayOptions
@@ -76,7 +76,7 @@ def replay(
     _require_kinship(graph, original)
     runner = runner_for(options, original)
     fails = golden_fails(options.result, combo)
-    plan = Plan(combo, graph, original, options.ops)
+    plan = Plan(combo, graph, original, options.ops, asked=asked_by(options.result, graph, combo))
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
     compared = ComparisonOptions(options.target, folder, options.out, options.model, limits=limits, time=options.time)

@@ -26,7 +26,7 @@ REFUSED: Mapping[str, str] = {
 }
 """Options that no client may give, each with the reason."""
 
-PATHS = frozenset({"model", "quant-json", "unfused-om", "weights", "result", "limits"})
+PATHS = frozenset({"acl", "model", "quant-json", "unfused-om", "weights", "result", "limits"})
 REPORTS = frozenset({"html", "junit", "markdown", "csv", "json"})
 OUTPUTS = REPORTS | {"out"}
 """Options that name a file or folder: one that is read, one that is written."""

@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
-from ..model.never import no_dump_reason
+from ..model.absence import Absence
 from ..model.nodes import OpNode
 from ..naming import MAPPING_FILE, is_hash_name, mapping_line, read_mapping, sanitise_device
 from .cut import Cut
@@ -81,6 +81,7 @@ def gather_dumps(found: Collection, original: Original, cut: Cut, core: Set[int]
 def _gather_by_model(found: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps) -> None:
     files = {op.position: dumps.files(op.name, op.type) for op in ops.om.ops if sanitise_device(op.name) in dumps.op_names}
     has_file = {position for position, entries in files.items() if entries}
+    absence = Absence(ops.om, seen=has_file)
     members = ops.touched(core)
     roles: Dict[int, Tuple[OpNode, str]] = {op.position: (op, OP) for op in members}
     for op in ops.inserted(core):
@@ -94,7 +95,7 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
         found.older += dumps.older(op.name, op.type)
         for entry in files.get(position, ()):
             found.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
-        if role == OP and not files.get(position) and no_dump_reason(op) is None:
+        if role == OP and not files.get(position) and absence.reason(op) is None:
             found.missing.append(("dump of op %s" % op.name, "no file of this op in the dump"))
         found.add_damage(op.name, dumps.damage(op.name, op.type))
     computed = {number for op in members for number in ops.originals(op)}

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from typing import Callable, Optional, Set, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 from ..comparing.file_plan import UNREADABLE as CANNOT_READ
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
+from ..dumps.place import Place
 from ..engine.engine import Engine
 from ..engine.signature import Signature, look_at
 from ..engine.target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
-from ..model.graph import ModelGraph
-from ..model.never import no_dump_reason
-from ..naming import MAPPING_FILE, sanitise_device
+from ..naming import MAPPING_FILE
 
 SETTLE_S = 1.0
 
@@ -45,14 +44,9 @@ class Arrivals:
         self.activity = time.monotonic()
         self.seen = 0
         self._due: OrderedDict[str, float] = OrderedDict()
+        self._complete: Dict[Place, Tuple[int, bool]] = {}
         engine.retry = self._retry
         engine.release = lambda file: later(file.path)
-        self._expected = {graph: self._expected_ops(graph) for graph in engine.graphs.graphs}
-
-    def _expected_ops(self, graph: ModelGraph) -> Set[str]:
-        selection = self.engine.places.selection
-        wanted = [op for op in graph.ops if no_dump_reason(op) is None]
-        return {sanitise_device(op.name) for op in wanted if selection is None or op.id in selection}
 
     def look(self, path: str) -> None:
         """Look at a file below TARGET that may have come, changed or gone. Must be called inside a transaction of the store."""
@@ -170,11 +164,18 @@ class Arrivals:
                 self._settle_later(file)
 
     def all_come(self) -> bool:
-        """Tell whether every op of the model that can dump has come, in every place seen."""
-        own = self.engine.places.own
+        """Tell whether every op that can dump, was asked for and runs has come, in every place seen."""
         of = self.engine.graphs.of
-        expected = [(place, self._expected[graph]) for place in own for graph in [of(place.model)] if graph is not None]
-        return bool(expected) and all(ops <= self.engine.come.get(place, set()) for place, ops in expected)
+        places = [place for place in self.engine.places.own if of(place.model) is not None]
+        return bool(places) and all(map(self._all_come_at, places))
+
+    def _all_come_at(self, place: Place) -> bool:
+        come = self.engine.come.get(place, set())
+        known = self._complete.get(place)
+        if known is None or known[0] != len(come):
+            complete = self.engine.places.planner(place).all_come(come)
+            known = self._complete[place] = (len(come), complete)
+        return known[1]
 
     def counts(self) -> Tuple[int, int]:
         """Return how many files wait to become whole, and how many wait for golden data."""

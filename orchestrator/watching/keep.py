@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import deque
-from typing import Callable, Deque, Optional, Set, Tuple
+from typing import Callable, Deque, List, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS
 from ..engine.catalogue import Catalogue
@@ -53,6 +53,8 @@ class Keeper:
         self.deleted = 0
         self.deleted_bytes = 0
         self._queue: Deque[TargetFile] = deque()
+        self._of_inputs: List[TargetFile] = []
+        self._last = False
         self._looked_at = -1e9
         self._free: Optional[int] = None
         self._warned = False
@@ -62,6 +64,10 @@ class Keeper:
     def offer(self, file: TargetFile) -> None:
         """Take a file all of whose pairs are compared."""
         if self.options.keep == KEEP_ALL or file.missing or file.state != PLANNED:
+            return
+        if file.tensors[0] and not file.tensors[1] and not self._last:
+            # The outputs of what feeds it are seen in it at the end.
+            self._of_inputs.append(file)
             return
         verdicts = self.store.table.verdicts_of_file(file.rel)
         allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
@@ -76,6 +82,10 @@ class Keeper:
         last
             No more golden data can come.
         """
+        if last and not self._last:
+            self._last = True
+            for file in self._of_inputs:
+                self.offer(file)
         least = self.options.min_free_bytes
         if least is not None and (last or time.monotonic() - self._looked_at > _LOOK_S):
             self._look_at_disk(least)

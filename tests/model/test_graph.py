@@ -32,7 +32,7 @@ def test_an_op_keeps_what_pairing_and_configuration_need(load, write):
     assert (graph.name, graph.graph_names) == ("model", ("g0",))
     assert op.inputs == (("x::y", 3), None) and op.controls == ("c",)
     assert op.original_names == ("conv", "bn") and op.originals == ("conv", "bn")
-    assert (op.id, op.position, op.graph_index, op.l1_group, op.is_multiop, op.no_task) == (7, 0, 0, "2", False, False)
+    assert (op.id, op.position, op.graph_index, op.l1_group, op.is_multiop, op.no_task) == (7, 0, 0, "2", False, None)
     out = op.output_descs[0]
     assert (out.dtype, out.layout, out.shape, out.size_bytes) == ("DT_FLOAT16", "NC1HWC0", (1, 4, 2, 2, 16), 512)
     assert (out.origin_name, out.origin_index, out.origin_format, out.origin_shape) == ("conv/bn", 1, "NHWC", (1, 2, 2, 64))

@@ -199,6 +199,25 @@ def test_missing_dumps_end_with_3(exported, device, tmp_path):
     assert "fused or renamed ops are found with the om json" in document["missing"][0]["reason"]
 
 
+def test_the_copies_of_gears_that_did_not_run_are_not_missing(exported, device, tmp_path):
+    """pool1 is copied for three gears, of which the second ran."""
+    (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
+    shutil.copytree(step, str(tmp_path / "dump"))
+    (name,) = [name for name in os.listdir(step) if name.startswith("Pooling.pool1.")]
+    there = str(tmp_path / "dump")
+    os.rename(os.path.join(there, name), os.path.join(there, name.replace("pool1", "pool1_ascend_mbatch_batch_1")))
+    tree = json.loads((device / "model.json").read_text())
+    ops = tree["graph"][0]["op"]
+    (pool,) = [op for op in ops if op["name"] == "pool1"]
+    ops.remove(pool)
+    for number in range(3):
+        copy = dict(pool, name="pool1_ascend_mbatch_batch_%d" % number)
+        tree["graph"].append({"name": "Batch_%d" % number, "op": [copy]})
+    (tmp_path / "gears.json").write_text(json.dumps(tree))
+    _, document = exported("--start", "pool1", "--end", "pool1", "--om", "gears.json", "--dump", "dump")
+    assert document["missing"] == [] and "pool1_ascend_mbatch_batch_1" in {entry["op"] for entry in document["dumps"]}
+
+
 def test_a_damaged_dump_is_missing(exported, device, tmp_path):
     (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
     shutil.copytree(step, str(tmp_path / "dump"))

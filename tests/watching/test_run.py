@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 
@@ -107,6 +108,36 @@ def run(watch):
             return self.words
 
     return lambda words: watch(Command(words))
+
+
+LAYERS = """
+import json, os, shutil, sys
+with open(sys.argv[1]) as stream:
+    dump = json.load(stream)["dump"]
+for base, _, names in os.walk(sys.argv[2]):
+    for name in names:
+        if name.split(".")[1] in dump["dump_list"][0].get("layer", ()):
+            folder = os.path.join(dump["dump_path"], os.path.relpath(base, sys.argv[2]))
+            os.makedirs(folder, exist_ok=True)
+            shutil.copyfile(os.path.join(base, name), os.path.join(folder, name))
+"""
+
+
+@pytest.mark.parametrize("ends", [(), ("--expect-all",)])
+def test_only_some_layers_are_asked_for(setup, run, ends) -> None:
+    one = setup()
+    one.write_acl(dump_list=[{"model_name": "net", "layer": ["op1", "op3"]}])
+    running = run(one.command("0", *ends, program=[sys.executable, "-c", LAYERS, one.acl, one.scratch]))
+    assert running.wait() == 0, running.stderr
+    assert one.net.verdicts()["op3:output:0"] == "pass"
+    assert one.net.reasons()["op2"] == "not asked for: the dump configuration names other ops"
+    # What was asked for and did not come is missing.
+    shutil.rmtree(one.net.target)
+    one.write_acl(dump_list=[{"model_name": "net", "layer": ["op1", "op2"]}])
+    program = LAYERS.replace('dump["dump_list"][0].get("layer", ())', '("op1",)')
+    again = run(one.command("0", "--force", program=[sys.executable, "-c", program, one.acl, one.scratch]))
+    assert again.wait() == 3, again.stderr
+    assert one.net.reasons()["op2"] == "no dump file"
 
 
 def alive_in_group_of(word: str):

@@ -1,0 +1,32 @@
+"""Gears of a dynamic batch, image size or dims: the compiler copies the network for each, one copy runs.
+
+Source: GE's public sources; a copy is a graph called ``Batch_N``, its ops bear the label ``Batch_N`` and
+names that end in ``_ascend_mbatch_batch_N``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Optional
+
+from .nodes import OpNode
+
+_NAME = re.compile(r"(?:.*_)?(Batch_[0-9]+)\Z", re.DOTALL)
+_MARK = "_ascend_mbatch_batch_"
+
+
+@lru_cache(maxsize=256)
+def gear_named(text: str) -> Optional[str]:
+    """Return the gear that a label or a graph's name tells, such as ``Batch_0``; None for none."""
+    found = _NAME.match(text)
+    return found.group(1) if found is not None else None
+
+
+def gear_of(op: OpNode, graph_name: str) -> Optional[str]:
+    """Return the gear that an op is of, by its label, its graph's name or its own; None for none."""
+    gear = gear_named(op.batch_label or "") or gear_named(graph_name)
+    if gear is not None:
+        return gear
+    number = op.name.rpartition(_MARK)[2] if _MARK in op.name else ""
+    return "Batch_%s" % number if number.isdigit() else None
