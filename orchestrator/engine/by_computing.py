@@ -1,7 +1,7 @@
-"""Rows outside their limits that rounding alone explains: every operator up to them was computed again from the device's own inputs, and is right.
+"""Rows outside their limits by rounding alone: every operator up to them was computed again from the device's own inputs, and is right.
 
-What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has shown they did
-not. And what fades again, so that the network's outputs are within their limits, is no failure.
+What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has
+shown they did not. And what fades again, so that the network's outputs are within their limits, is no failure.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class _Proof:
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return False
-        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"] or [[op for op in graph.ops if not graph.consumers(op)]]
+        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"]
+        last = last or [[op for op in graph.ops if not graph.consumers(op)]]
         found = [self._seen.find(place, op.name) for op in (op for ops in last for op in ops)]
         outputs = [row for op in found if op is not None for row in op.outputs.values() if row.compared]
         return bool(outputs) and all(row.verdict == PASS or (place, row.tensor) in passing for row in outputs)

@@ -126,10 +126,10 @@ class Recomputation:
         return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
 
     def document(self) -> Optional[Dict[str, Any]]:
-        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell. ``model`` is None where the
-        original model is not known.
+        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell.
 
-        ``ops`` are those that were computed; an op that ran at several places counts at each.
+        ``model`` is None where the original model is not known. ``ops`` are those that were computed; an op that ran at several places
+        counts at each.
         """
         if not self._computed:
             return None
@@ -186,7 +186,8 @@ class Recomputation:
                 # The json of another model: the comparison says so.
                 self._recorded[op.place] = None
         recorded = self._recorded[op.place]
-        return None if recorded is None else told_of(node, graph, recorded, attributes[node.position] if node.position < len(attributes) else {})
+        known = attributes[node.position] if node.position < len(attributes) else {}
+        return None if recorded is None else told_of(node, graph, recorded, known)
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:

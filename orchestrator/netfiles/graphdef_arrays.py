@@ -72,7 +72,7 @@ def _list(file: WireFile, path: str, span: Span) -> List[Any]:
 
 
 def tensor_array(file: WireFile, path: str, span: Span) -> Array:
-    """Return the values of the TensorProto at ``span`` in its shape; a list that is too short is filled with its last value, as TensorFlow does.
+    """Return the values of the TensorProto at ``span`` in its shape; as TensorFlow does, a list that is too short is filled with its last.
 
     Raises
     ------

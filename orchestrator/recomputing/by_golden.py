@@ -1,7 +1,8 @@
 """What an operator computes where the original model is not known: learnt from golden data, which must follow from golden data by it.
 
-Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried on the golden
-tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all inputs nothing is computed.
+Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried
+on the golden tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all
+inputs nothing is computed.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _LEAST_ROWS = 4
 _EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
 
 _ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {
-    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})], "log": [("Log", {})],
-    "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})], "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})],
-    "mish": [("Mish", {})], "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
+    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})],
+    "log": [("Log", {})], "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})],
+    "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})], "mish": [("Mish", {})],
+    "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
     "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})], "sin": [("Sin", {})], "cos": [("Cos", {})],
     "elu": [("Elu", {"alpha": alpha}) for alpha in (1.0,)],
     "leakyrelu": [("LeakyRelu", {"alpha": alpha}) for alpha in (0.01, 0.1, 0.2, 0.05, 0.25, 0.3)],
@@ -88,7 +90,7 @@ class Told(NamedTuple):
 
 
 class ByGolden(NamedTuple):
-    """An output computed by what golden data tell: its own error in float32 and in the device's own type inside, and what kind of operator it is."""
+    """An output computed by what golden data tell: its kind, its own error by float32 and by the device's own type inside."""
 
     kind: str
     tight: OwnError
@@ -150,7 +152,8 @@ def recomputed(
             tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
-            return ByGolden(kind, tight, own_error(output.target, _shaped(_doubted(formula(targets, loose), off), output.target.shape), output.dtype))
+            coarse = _shaped(_doubted(formula(targets, loose), off), output.target.shape)
+            return ByGolden(kind, tight, own_error(output.target, coarse, output.dtype))
     except (CannotCompute, ValueError, MemoryError):
         return None
 
@@ -204,7 +207,7 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
 def _confirmed(
     op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
 ) -> Tuple[Optional[Formula], float]:
-    """Return the formula by which the golden output follows best from the golden inputs, and how far it is from that; None where none fits."""
+    """Return the formula by which golden output follows best from golden inputs, and how far it is from that; None where none fits."""
     for formula in _by_attributes(op_type, told):
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
@@ -250,7 +253,7 @@ def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
 
 
 def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
-    """Return how far a golden output is from what a formula makes of inputs, beyond what float32 explains; None where they do not fit it."""
+    """Return how far a golden output is from what a formula makes of inputs, beyond what float32 explains; None where it does not fit."""
     try:
         with np.errstate(all="ignore"):
             made = formula(inputs, Arithmetic())

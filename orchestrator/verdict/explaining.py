@@ -17,7 +17,18 @@ from ..recomputing.by_golden import confirms, contradicts, known
 from ..recomputing.recomputed import ComputedPair
 from .computed_explanations import explanations_by_computing, golden_is_wrong
 from .computing import beside_by_golden, computed_by_golden, follows
-from .explanations import GIVEN, GOLDEN, READER, Explanation, Other, Surroundings, explanations_of, older_dump, other_dump, perhaps_other_dump
+from .explanations import (
+    GIVEN,
+    GOLDEN,
+    READER,
+    Explanation,
+    Other,
+    Surroundings,
+    explanations_of,
+    older_dump,
+    other_dump,
+    perhaps_other_dump,
+)
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate

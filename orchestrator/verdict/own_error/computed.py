@@ -102,6 +102,6 @@ def sentence_of(own: OwnError) -> str:
         which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
         return "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
     if own.unequal:
-        return "%d of its %d values do not follow from the device's own inputs" % (own.unequal, own.count)
+        return "%d of its %d values do not follow from the device's own inputs" % (own.unequal, own.elements)
     said = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
     return "%s; rounding explains %s" % (said, percent(own.explained))
