@@ -63,6 +63,7 @@ class _Proof:
     def __init__(self, engine: Engine, seen: Observations, reader: RunReader, rows: List[Row]) -> None:
         self._engine = engine
         self._seen = seen
+        self._reader = reader
         self._inputs = Inputs(seen, engine.graphs)
         self._known: Dict[Tuple[Place, int], bool] = {}
         ops: Dict[Tuple[Place, str], ObservedOp] = {}
@@ -84,12 +85,20 @@ class _Proof:
         if graph is None or node is None:
             return False
         if row.kind != "input":
-            return self._is_right(graph, node, row.place)
+            return self._is_right(graph, node, row.place) and self._golden_is_right(row.place, node, row.tensor_index or 0)
         source = node.inputs[row.tensor_index or 0] if (row.tensor_index or 0) < len(node.inputs) else None
         producer = graph.producer(node, source[0]) if source is not None else None
         # What a network is given is no operator's work: where it differs, it is another input.
         made = producer is not None and no_dump_reason(producer) is None
-        return made and producer is not None and self._is_right(graph, producer, row.place)
+        if producer is None or not made or source is None:
+            return False
+        return self._is_right(graph, producer, row.place) and self._golden_is_right(row.place, producer, source[1])
+
+    def _golden_is_right(self, place: Place, node: OpNode, number: int) -> bool:
+        """Tell whether nothing speaks against the golden data of an output: they may be the ones that are wrong."""
+        observed = self._seen.find(place, node.name)
+        output = observed.outputs.get(number) if observed is not None else None
+        return observed is None or output is None or self._reader.golden_follows(observed, output) is not False
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within their limits; at least one must be there."""
@@ -135,7 +144,7 @@ class _Proof:
 
     def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
         observed: Optional[ObservedOp] = self._seen.find(place, node.name)
-        if observed is None:
+        if observed is None or (no_dump_reason(node) is not None and not any(row.compared for row in observed.outputs.values())):
             return no_dump_reason(node) is not None
         if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
             return False
