@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Callable, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Set, Tuple
 
 from .errors import NotComparable
 from .guarding import go_below_a_guard
@@ -26,6 +26,8 @@ _GRACE_S = 10.0
 # A process that ends while it starts, as one that the system killed, is replaced so often.
 _STARTS = 3
 _own = threading.local()
+# Of all threads; a set's add and discard are whole.
+_pids: Set[int] = set()
 
 Answer = Tuple[bool, Any]
 
@@ -81,6 +83,7 @@ def _started(script: str, function: Callable[..., Answer]) -> Child:
     for _ in range(_STARTS):
         try:
             _own.child = child = Child()
+            _pids.add(child.pid)
             # Before anything is imported that starts threads.
             child.call((go_below_a_guard,))
             child.call((_begin, function))
@@ -94,6 +97,11 @@ def _started(script: str, function: Callable[..., Answer]) -> Child:
             stop_user_code()
             raise
     raise NotComparable("%s was not called, its process ended %d times while it started (%s)" % (script, _STARTS, _how(status)))
+
+
+def user_code_pids() -> List[int]:
+    """Return the processes for user code that this one has started."""
+    return sorted(_pids)
 
 
 def _how(status: int) -> str:
@@ -111,7 +119,9 @@ def _drop() -> int:
     """End the process and all that it started, as :mod:`goldwatch.guarding` tells; return its exit status, negative for a signal."""
     child, _own.child = _own.child, None
     _end(child, threading.Event())
-    return int(child.close())
+    status = int(child.close())
+    _pids.discard(child.pid)
+    return status
 
 
 def _end(child: Child, late: threading.Event) -> None:

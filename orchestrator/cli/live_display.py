@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Any, Iterator, List, Optional, Type
+from typing import Any, Callable, Iterator, List, Optional, Type
 
 from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
@@ -31,6 +31,11 @@ class LiveDisplay:
     ----------
     quiet
         Say nothing but warnings.
+
+    Attributes
+    ----------
+    is_final
+        Tells of a failing row whether nothing that comes later can change it; set by who knows.
     """
 
     def __init__(self, quiet: bool) -> None:
@@ -44,6 +49,7 @@ class LiveDisplay:
         self._rate = 0.0
         self._staged_at = 0.0
         self._failures = 0
+        self.is_final: Callable[[Row], bool] = lambda row: True
 
     def __enter__(self) -> LiveDisplay:
         return self
@@ -83,9 +89,12 @@ class LiveDisplay:
             return
         self._failures += 1
         if not self.terminal or self._failures <= _MOST_FAILURES:
-            self.say(shorten_within(printable("FAIL %s%s: %s" % (row.tensor, _where(row), row.reason))))
+            self.say(shorten_within(printable("FAIL %s%s: %s" % (row.tensor, self._about(row), row.reason))))
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
+
+    def _about(self, row: Row) -> str:
+        return _where(row) + ("" if self.is_final(row) else " (provisional)")
 
     def on_file(self, file: TargetFile, verdicts: List[str]) -> None:
         """Print one line for a file that was compared, where there is no live line."""
@@ -134,7 +143,7 @@ def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str
     first = "" if standing.first is None else printable(standing.first.tensor)
     room = width - (len("; first ") + min(_LEAST_NAME, width_of(first)) if first else 0)
     text, *rest = (
-        "%d failed" % standing.failed, "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
+        _failed(standing), "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
         "%.1f MB/s" % megabytes_per_s,
     )  # fmt: skip
     for part in rest:
@@ -144,6 +153,10 @@ def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str
     if first:
         text += "; first " + shorten(first, max(_FEWEST_LETTERS, width - len(text) - len("; first ")))
     return cut(text, width)
+
+
+def _failed(standing: Standing) -> str:
+    return "%d failed" % standing.failed + (" (%d provisional)" % standing.provisional if standing.provisional else "")
 
 
 def _worst(verdicts: List[str]) -> str:

@@ -137,7 +137,9 @@ def next_words(result: RunResult) -> List[str]:
     """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result."""
     words = replay_words(result)
     summary = result.summary
-    culprits = [(entry.op, entry.place) for entry in summary.suspects]
+    # The one that the sentence before it names.
+    culprits = [] if summary.culprit is None else [summary.culprit]
+    culprits += [(entry.op, entry.place) for entry in summary.suspects]
     if summary.first is not None:
         culprits.append((summary.first.op, summary.first.place))
     for op, place in culprits:

@@ -89,6 +89,7 @@ def _follow(
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
     program.ours = watch.own_pids
+    display.is_final = watch.is_final
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:

@@ -28,8 +28,8 @@ watch_options = option_group(
                  help="Which dumps stay after their comparison."),
     click.option("--min-free", metavar="SIZE", help="Delete (as --keep says) only while less is free, such as 20G; warn as well."),
     click.option("--poll", type=float, metavar="SECONDS", help="List the folders so often instead of asking the kernel."),
-    click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first failing row as JSON on its stdin."),
-    click.option("--stop-on-divergence", is_flag=True, help="End at the first failing row."),
+    click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first final failing row as JSON on its stdin."),
+    click.option("--stop-on-divergence", is_flag=True, help="End at the first failing row that is final."),
     comparison_options,
 )  # fmt: skip
 """The options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
@@ -85,6 +85,7 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     with LiveDisplay(quiet) as display:
         watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,
                       on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
+        display.is_final = watch.is_final
         with Signals(lambda name: stop(watch, name)), watch:
             watch.follow()
             display.clear()

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import Any, Callable, Optional, Sequence
 
-from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..engine.engine import Engine
 from ..engine.target_file import TargetFile
 from ..naming import whole_name
@@ -16,7 +16,7 @@ from ..verdict.observations import ObservedOp
 from ..verdict.seen import Observation
 from .asking import is_there
 from .messages import Order
-from .session import age_of, read_pair
+from .session import age_of, read_pair, read_walked
 from .workplaces import SharedDisk
 
 _PATIENCE_S = 60
@@ -45,6 +45,11 @@ class RemoteReader(TensorReader):
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where no worker can read them any more."""
         found: Optional[AlignedPair] = self._ask(read_pair, op, row.tensor, most)
+        return found
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors; None where no worker can read them any more."""
+        found: Optional[Walked] = self._ask(read_walked, op, row.tensor, row.distance, background)
         return found
 
     def stale(self, op: ObservedOp) -> str:

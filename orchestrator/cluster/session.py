@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import List, Optional, Set, Tuple
 
 from .. import __version__
-from ..comparing.patterns import AlignedPair
+from ..comparing.patterns import AlignedPair, Walked
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
@@ -58,6 +58,11 @@ def compare_order(order: Order) -> Findings:
 def read_pair(order: Order, file: str, tensor: str, most: int) -> Optional[AlignedPair]:
     """Return the elements of a tensor of a finished row, as :meth:`goldwatch.engine.rereading.RunReader.read` does, on a worker."""
     return _session(order).reader(order).read(file, tensor, most)
+
+
+def read_walked(order: Order, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
+    """Return what :meth:`goldwatch.engine.rereading.RunReader.walk` does, on a worker."""
+    return _session(order).reader(order).walk(file, tensor, distance, background)
 
 
 def age_of(order: Order, file: str, place: Place) -> str:

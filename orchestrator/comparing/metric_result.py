@@ -123,6 +123,8 @@ def remarks_of(count: int, sums: PairSums, odd: NonFinite, masked: str = "") -> 
         text %= odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf
         signs = " (%s)" % odd.signs() if odd.signs() else ""
         nothing = "; the golden is NaN throughout" if odd.golden_nan == count else ""
+        if not (odd.target_nan or odd.target_inf or nothing):
+            nothing = "; the golden file alone holds them"
         return [], [text + signs + nothing], FAIL
     notes: List[str] = []
     reasons: List[str] = []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, NoReturn, Tuple
+from typing import Any, Collection, List, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem.inputs import read_input
 from ..naming import nearest_names
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
-from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, limits_with
+from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, impossible, limits_of_document, limits_with, possible_hint
 from .finding import ERROR, Findings, Path
 from .jsontext import read_json
 
@@ -28,7 +28,8 @@ def load_limits(path: str, others: Collection[str] = ()) -> Limits:
     Raises
     ------
     InputError
-        It cannot be read, or is not of the form of schemas/limits.schema.json; the message has line and column.
+        It cannot be read, is not of the form of schemas/limits.schema.json, or has a limit that no tensor can meet; the message has line
+        and column.
     """
     findings = Findings()
     data = read_input(path, MAX_LIMITS_BYTES)
@@ -41,6 +42,7 @@ def load_limits(path: str, others: Collection[str] = ()) -> Limits:
     for place, (line, column) in text.duplicates():
         raise InputError("%s: line %d, column %d: %s is there twice" % (path, line, column, place[-1]), hint="keep one of them")
     _check(path, text, _schema(others))
+    _check_possible(path, text, others)
     return limits_with(text.value, others)
 
 
@@ -62,6 +64,21 @@ def _check(path: str, text: JsonText, schema: Any) -> None:
     if problems:
         (line, column), error = min(problems, key=lambda entry: entry[0])
         _refuse(path, line, column, error)
+
+
+def _check_possible(path: str, text: JsonText, others: Collection[str]) -> None:
+    """Raise for the first limit that no tensor can meet."""
+    parts: List[Tuple[Path, Any]] = [((), text.value)]
+    parts += [(("rules", number), rule) for number, rule in enumerate(text.value.get("rules", []))]
+    for where, part in parts:
+        for metric in part:
+            if metric not in LIMITED:
+                continue
+            (limit,) = limits_of_document({metric: part[metric]}, others)
+            if not limit.possible:
+                line, column = text.place((*where, metric))
+                message = "%s: line %d, column %d: no tensor can meet it: %s" % (path, line, column, impossible(limit))
+                raise InputError(message, hint=possible_hint(limit))
 
 
 def _place(text: JsonText, error: Any) -> Tuple[int, int]:

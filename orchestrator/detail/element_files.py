@@ -7,13 +7,13 @@ from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ..comparing.patterns.errors import errors_of, is_bad
+from ..comparing.patterns.masked import Masks
 from ..filesystem.outputs import writing_whole
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import Ranges, ordered_windows
 from ..tensors.tensor import Tensor
 from .digits import integers, nine_digits, text_of
-from .errors import errors_of, is_bad
-from .masked import Masks
 
 Array = Any
 

@@ -8,9 +8,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..comparing.patterns import Finding
+from ..comparing.patterns.shares import reals
 from ..elements import element_count
 from ..tensors.tensor import Tensor
-from .measures import reals
 from .others import Probe
 
 Array = Any

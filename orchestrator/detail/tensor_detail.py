@@ -14,6 +14,9 @@ from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
+from ..comparing.patterns.errors import errors_of
+from ..comparing.patterns.evidence import Evidence
+from ..comparing.patterns.masked import Masks
 from ..comparing.row import FAIL, METRICS, PASS, Row
 from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry
@@ -28,9 +31,6 @@ from ..tensors.geometry import Geometry
 from ..tensors.ordered import ordered_windows
 from ..tensors.tensor import Tensor
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
-from .errors import errors_of
-from .findings import Evidence
-from .masked import Masks
 from .measures import Measures
 from .others import Probe, best_other
 from .reordered import reordered
@@ -243,7 +243,8 @@ def _findings(found: _Pass, golden: Tensor, elements: Elements, others: Iterable
         if found.evidence.even is not None:
             more.append(reordered(found.probe, golden, elements.geometry.sizes, elements.letters))
     distance = float(row.metrics.get("RelativeEuclideanDistance", math.nan))
-    return found.evidence.findings(found.measures, [finding for finding in more if finding is not None], distance)
+    besides = [finding for finding in more if finding is not None]
+    return found.evidence.findings(shares, distance, besides, found.measures.ulps.bound())
 
 
 def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[float]:

@@ -6,7 +6,7 @@ shown they did not. And what fades again, so that the network's outputs are with
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional, Set, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..dumps.place import Place
@@ -18,6 +18,7 @@ from ..verdict.inputs import Inputs
 from ..verdict.judging import by_defaults
 from ..verdict.observations import Observations, ObservedOp, several_times
 from .engine import Engine
+from .recomputation import NONE, Recomputation
 from .rereading import RunReader
 
 REMARK = "by rounding alone: every operator up to here was computed again from the device's own inputs and is right"
@@ -33,15 +34,26 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     if not rows and not before:
         return
     seen = Observations(engine.store.rows())
-    proof = _Proof(engine, seen, reader, [*rows, *before])
-    changed = [_failing(row) for row in before if not proof.right(row)]
-    rows = [row for row in [*rows, *before] if proof.right(row)]
+    proof = _Proof(engine, seen, reader, [(row.place, row.op) for row in (*rows, *before)])
+    right = [proof.right(row.place, row.op, row.kind, row.tensor_index or 0) for row in (*rows, *before)]
+    changed = [_failing(row) for row, proven in zip(before, right[len(rows) :]) if not proven]
+    rows = [row for row, proven in zip([*rows, *before], right) if proven]
     passing = [row for row in rows if _as_a_whole(row)]
     rest = [row for row in rows if not _as_a_whole(row)]
     faded = [row for row in rest if proof.outputs_pass(row.place, {(row.place, row.tensor) for row in passing})]
     changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
     changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
     engine.put_rows(changed)
+
+
+def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: int) -> bool:
+    """Tell whether every operator up to a tensor is right, by what has been dumped so far: then its row may pass in the end."""
+    options = engine.options
+    if options.recompute == NONE or engine.graphs.of(place.model) is None:
+        return False
+    reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
+    proof = _Proof(engine, Observations(engine.store.rows()), reader, [(place, op)])
+    return proof.right(place, op, kind, number)
 
 
 def _as_a_whole(row: Row) -> bool:
@@ -60,15 +72,15 @@ def _failing(row: Row) -> Row:
 class _Proof:
     """Which operators of a run are right, with all that feed them."""
 
-    def __init__(self, engine: Engine, seen: Observations, reader: RunReader, rows: List[Row]) -> None:
+    def __init__(self, engine: Engine, seen: Observations, reader: RunReader, wanted: Sequence[Tuple[Place, str]]) -> None:
         self._engine = engine
         self._seen = seen
         self._reader = reader
         self._inputs = Inputs(seen, engine.graphs)
         self._known: Dict[Tuple[Place, int], bool] = {}
         ops: Dict[Tuple[Place, str], ObservedOp] = {}
-        for row in rows:
-            found = seen.find(row.place, row.op)
+        for place, name in wanted:
+            found = seen.find(place, name)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)
         self._several = several_times(seen.ops)
@@ -78,21 +90,21 @@ class _Proof:
                 urgent.setdefault((one.place, one.name), one)
         self._judged: Mapping[Key, Judged] = reader.recompute(self._inputs, list(urgent.values()), [])
 
-    def right(self, row: Row) -> bool:
-        """Tell whether the operator that made a row's tensor is right, and all before it."""
-        graph = self._engine.graphs.of(row.place.model)
-        node = next(iter(graph.ops_named(row.op)), None) if graph is not None else None
+    def right(self, place: Place, op: str, kind: str, number: int) -> bool:
+        """Tell whether the operator that made a tensor (an input or output of an op) is right, and all before it."""
+        graph = self._engine.graphs.of(place.model)
+        node = next(iter(graph.ops_named(op)), None) if graph is not None else None
         if graph is None or node is None:
             return False
-        if row.kind != "input":
-            return self._is_right(graph, node, row.place) and self._golden_is_right(row.place, node, row.tensor_index or 0)
-        source = node.inputs[row.tensor_index or 0] if (row.tensor_index or 0) < len(node.inputs) else None
+        if kind != "input":
+            return self._is_right(graph, node, place) and self._golden_is_right(place, node, number)
+        source = node.inputs[number] if number < len(node.inputs) else None
         producer = graph.producer(node, source[0]) if source is not None else None
         # What a network is given is no operator's work: where it differs, it is another input.
         made = producer is not None and no_dump_reason(producer) is None
         if producer is None or not made or source is None:
             return False
-        return self._is_right(graph, producer, row.place) and self._golden_is_right(row.place, producer, source[1])
+        return self._is_right(graph, producer, place) and self._golden_is_right(place, producer, source[1])
 
     def _golden_is_right(self, place: Place, node: OpNode, number: int) -> bool:
         """Tell whether nothing speaks against the golden data of an output: they may be the ones that are wrong."""

@@ -157,19 +157,26 @@ def _first_of(lines: Sequence[PlaceLine], store: RunStore, options: ComparisonOp
 
 
 def _difference(lines: Sequence[PlaceLine], devices: Sequence[str], store: RunStore) -> Optional[Difference]:
-    """Return the first tensor whose verdict is not the same on all devices: those that have no row here passed, where all were compared."""
-    steps: Dict[Optional[str], List[Place]] = {}
+    """Return the first tensor whose verdict is not the same on all devices.
+
+    Where all rows of a step that did not pass are stored, those that have no row here passed, or are absent; else nothing is known of them.
+    """
+    steps: Dict[Optional[str], List[PlaceLine]] = {}
     for line in lines:
-        steps.setdefault(line.place.step, []).append(line.place)
+        steps.setdefault(line.place.step, []).append(line)
     for step in sorted(steps, key=name_order):
-        rows: List[Row] = [row for place in steps[step] for row in store.rows("arrival", place) if row.verdict in (FAIL, NOT_COMPARED)]
+        rows: List[Row] = [row for line in steps[step] for row in store.rows("arrival", line.place) if row.verdict in (FAIL, NOT_COMPARED)]
+        whole = len(rows) == sum(line.failed + line.not_compared for line in steps[step])
+        there = {line.place.device_name for line in steps[step]}
         verdicts: Dict[str, Dict[str, str]] = {}
         for row in sorted(rows, key=lambda row: execution_key(row)[6:]):
             verdicts.setdefault(row.tensor, {}).setdefault(row.place.device_name or "", row.verdict)
         for tensor, known in verdicts.items():
             failing = [row for row in rows if row.tensor == tensor and row.verdict == FAIL]
-            rest = PASS if _some_pass(store, step, tensor, failing, {place.model for place in steps[step]}) else ABSENT
-            each = tuple((device, known.get(device, rest)) for device in devices)
+            if whole:
+                rest = PASS if _some_pass(store, step, tensor, failing, {line.place.model for line in steps[step]}) else ABSENT
+                known = {**{device: rest if device in there else ABSENT for device in devices}, **known}
+            each = tuple((device, known[device]) for device in devices if device in known)
             if len({verdict for _, verdict in each}) > 1:
                 return Difference(step, tensor, each)
     return None

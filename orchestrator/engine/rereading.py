@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.decisions import may_redo
 from ..comparing.pair_task import PairTask
-from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
 from ..comparing.row import Row
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
@@ -83,6 +83,22 @@ class RunReader(TensorReader):
             golden, _ = open_counterpart(task)
             task = converted(task, golden, self._engine.workers.settings.conversions)
             return align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
+        except (GoldwatchError, OSError, MemoryError):
+            return None
+
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors; None where a file is gone or has become unreadable, or they are too many."""
+        return self.walk(op.file, row.tensor, row.distance, background)
+
+    def walk(self, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
+        """Return the same of a tensor of a dump file, by their names in the rows."""
+        try:
+            task = self.task(file, tensor)
+            if task is None:
+                return None
+            golden, _ = open_counterpart(task)
+            task = converted(task, golden, self._engine.workers.settings.conversions)
+            return walk(task.target, golden, geometry_of(task, golden), distance, background)
         except (GoldwatchError, OSError, MemoryError):
             return None
 

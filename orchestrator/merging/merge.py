@@ -109,6 +109,9 @@ class Merge:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
             self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say)
+            for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
+                self.hook.see(row)
+                break
             self._batches = Batches(self.merged, self.sources)
             if self.hook.row is not None and self.options.stop_on_divergence:
                 self._stop = "divergence"

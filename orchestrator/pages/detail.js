@@ -111,8 +111,8 @@ class Detail {
   // The limit of a metric that decided about the row.
   limit(name, row) {
     for (const limit of this.rows.text('decided_by', row).split('; ')) {
-      const found = /([A-Za-z0-9_]+)(<=|[<>])([^<>=]+)$/.exec(limit);
-      if (found && found[1] === name) return 'limit ' + found[2].replace('<=', '≤') + ' ' + found[3];
+      const found = /([A-Za-z0-9_]+)([<>]=?)([^<>=]+)$/.exec(limit);
+      if (found && found[1] === name) return 'limit ' + found[2].replace('<=', '≤').replace('>=', '≥') + ' ' + found[3];
     }
     return '';
   }

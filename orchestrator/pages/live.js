@@ -214,7 +214,7 @@ class LivePage {
   tell(now) {
     const run = this.run, broken = run.error, ended = now.state === 'finished' && run.summary;
     const verdict = broken ? 'incomplete' : now.verdict || 'running', said = {running: 'so far, the run goes on', stopped: 'so far, the run has stopped', finished: ''}[now.state];
-    const counts = [['failed', 'fail', 'outside their limits'], ['not_compared', 'not_compared', 'not compared'], ['passed', 'pass', 'pass'], ['expected_absent', 'expected_absent', 'absent as expected']]
+    const counts = [['failed', 'fail', 'outside their limits' + (now.provisional ? ' (' + now.provisional + ' provisional)' : '')], ['not_compared', 'not_compared', 'not compared'], ['passed', 'pass', 'pass'], ['expected_absent', 'expected_absent', 'absent as expected']]
       .filter(([name]) => now[name]).flatMap(([name, is, text], at) => [at ? ' · ' : '', make('span', {class: 'count'}, [now[name] + ' ', make('span', {class: 'verdict', 'data-is': is}, text)])]);
     const shown = broken ? 'the run cannot be read' : now.verdict ? now.verdict + (said ? ' ' + said : '') : 'running, no failures so far';
     const done = [];

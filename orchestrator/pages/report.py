@@ -26,7 +26,7 @@ SCRIPTS = (
 
 
 # A limit of Row.decided_by, what it is restricted to left out.
-_LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)(?:<=|<|>)([-+.0-9a-z]+)\Z")
+_LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)[<>]=?([-+.0-9a-z]+)\Z")
 _WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 
 

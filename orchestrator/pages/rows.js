@@ -170,7 +170,7 @@ function extend(table, name, length, values) {
 }
 
 // One limit of a row's decided_by, what it is restricted to left out.
-const LIMIT = /^(?:.*:)?([^:<>=]+)(<=|<|>)([-+.0-9a-z]+)$/;
+const LIMIT = /^(?:.*:)?([^:<>=]+)([<>]=?)([-+.0-9a-z]+)$/;
 
 // The limits of a row's decided_by: for each metric what tells whether a distance keeps it.
 const readLimits = {};
@@ -182,7 +182,7 @@ function limitsOf(decided) {
       const match = LIMIT.exec(limit);
       if (!match) continue;
       const most = match[1] === 'CosineSimilarity' ? 1 - Number(match[3]) : Number(match[3]);
-      found[match[1]] = match[2] === '<=' ? (value) => value <= most : (value) => value < most;
+      found[match[1]] = match[2].endsWith('=') ? (value) => value <= most : (value) => value < most;
     }
   }
   return readLimits[decided];

@@ -7,6 +7,9 @@ from typing import NamedTuple
 EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
 
+PROVISIONAL = "provisional"
+"""The fact of table ``run`` that tells how many of the failing rows others may change while the run goes on."""
+
 VOID = "void"
 """The fact of table ``run`` that tells the highest id given to a row when rows were last removed, renumbered or discarded."""
 

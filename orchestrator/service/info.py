@@ -15,7 +15,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, Goldwat
 from ..naming import run_name
 from ..results.network import SUMMARY
 from ..results.reading import StoreReader, host_of, is_written, signature
-from ..results.records import EXPECTED
+from ..results.records import EXPECTED, PROVISIONAL
 from ..results.rowsql import plain_tree
 from ..verdict.summary import INCOMPLETE
 from .runs import Run
@@ -109,7 +109,8 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
             return _described(run, memory, store, written, written_s)
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
-        counts = {name: 0 for name in ("rows", "stored", "last_id", "void", "passed", "failed", "not_compared", "expected_absent")}
+        names = ("rows", "stored", "last_id", "void", "passed", "failed", "provisional", "not_compared", "expected_absent")
+        counts = dict.fromkeys(names, 0)
         host = host_of(run.path)
         known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
         fields = {**known, "model": None, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host}
@@ -126,10 +127,12 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     inputs = store.fact("inputs") or {}
     done, size_bytes = store.files_done(str(inputs.get("target", "")))
     expected = store.fact(EXPECTED)
+    noted = store.fact(PROVISIONAL) if state == RUNNING else None
+    provisional = min(noted, counts.get(FAIL, 0)) if isinstance(noted, int) else 0
     started_s = _started(store.fact("started"))
     fields = {
         "state": state,
-        "verdict": _verdict(state, counts, summary),
+        "verdict": _verdict(state, counts, provisional, summary),
         "exit_code": None if summary is None else _exit_code(store, summary),
         "model": _model(memory, inputs),
         "devices": _names(memory.devices),
@@ -140,6 +143,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "void": store.void(),
         "passed": counts.get(PASS, 0),
         "failed": counts.get(FAIL, 0),
+        "provisional": provisional,
         "not_compared": counts.get(NOT_COMPARED, 0),
         "expected_absent": counts.get(EXPECTED_ABSENT, 0),
         "progress": 1.0 if state == FINISHED else _progress(done, expected),
@@ -154,10 +158,10 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     return Standing(fields, started_s, written_s, size_bytes, None if summary is None else plain_tree(summary))
 
 
-def _verdict(state: str, counts: Dict[str, int], summary: Optional[Dict[str, Any]]) -> Optional[str]:
+def _verdict(state: str, counts: Dict[str, int], provisional: int, summary: Optional[Dict[str, Any]]) -> Optional[str]:
     if summary is not None:
         return str(summary.get("verdict"))
-    if counts.get(FAIL):
+    if counts.get(FAIL, 0) > provisional:
         return FAIL
     return None if state == RUNNING else INCOMPLETE
 

@@ -7,9 +7,11 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ..recomputing.recomputed import ComputedPair
-from .explanations import NOTHING_AROUND, Explanation, Surroundings, patterns_of, without_pattern
+from ..tensors.geometry import match_layouts
+from ..tensors.tensor import Tensor
+from .explanations import NOTHING_AROUND, Explanation, Surroundings, background_of, patterns_of, without_pattern
 from .own_error.estimated import Estimate
 
 Array = Any
@@ -46,7 +48,8 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     distance = own.distance if own is not None else estimate.distance
     # The pair is that of the operator's own error: nothing came in with the inputs.
     alone = replace(estimate, distance=distance, inherited=own.explained if own is not None else 0.0, told=None)
-    found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True))]
+    whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
+    found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)]
     assumed = estimate.computed is not None and estimate.computed.assumed
     if assumed and not found:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
@@ -58,6 +61,13 @@ def golden_is_wrong() -> Explanation:
     sentence = "computed of golden inputs its golden output comes out otherwise, and the device is right: the golden data are wrong"
     step = "make the golden data again; in-place layers of Caffe must be written out of place (goldwatch golden caffe deinplace)"
     return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def _walked(pair: AlignedPair, estimate: Estimate) -> Optional[Walked]:
+    """Look at every element of a pair; None where they are too many."""
+    target, computed = Tensor.from_array(pair.target), Tensor.from_array(np.asarray(pair.golden, np.float32))
+    shape = tuple(int(size) for size in pair.golden.shape)
+    return walk(target, computed, match_layouts(target, shape, None, shape, None), estimate.distance, background_of(estimate))
 
 
 def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
 from ..wording import listed, plural
 from .judging import beside_limit, judge_row
-from .limits import LARGER, Limit, Limits
+from .limits import Limit, Limits
 from .summary import Summary
 
 REPLAY = "replay"
@@ -50,7 +50,7 @@ class Culprit:
         """How many times its limit the value is; infinite where that cannot be said."""
         if self.value is None or self.limit is None or not math.isfinite(self.value):
             return math.inf
-        distance, most = (1 - self.value, 1 - self.limit.value) if self.limit.comparison == LARGER else (self.value, self.limit.value)
+        distance, most = (1 - self.value, 1 - self.limit.value) if self.limit.wants_large else (self.value, self.limit.value)
         return distance / most if most else math.inf
 
     def document(self) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..comparing.decisions import Redone, redo
-from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
 from ..judging.computed import Judged, judged
@@ -24,6 +24,7 @@ from .explanations import (
     Explanation,
     Other,
     Surroundings,
+    background_of,
     explanations_of,
     older_dump,
     other_dump,
@@ -88,6 +89,10 @@ class TensorReader:
         """Tell whether a golden output follows from the golden inputs of its operator; None where that cannot be computed."""
         return None
 
+    def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
+        """Look at every element of a row's tensors (:func:`goldwatch.comparing.patterns.walk`); None where that cannot be."""
+        return None
+
     def stale(self, op: ObservedOp) -> str:
         """Return a sentence where an operator's dump is older than the model file; empty where it is not."""
         return ""
@@ -140,7 +145,8 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
                 unread=_unread(estimate, inputs, reader),
                 stale=reader.stale(estimate.op),
             )
-            explanations = explanations_of(estimate, pair, others, around)
+            whole = reader.walked(estimate.op, estimate.output, background_of(estimate)) if pair is not None and pair.sampled else None
+            explanations = explanations_of(estimate, pair, others, around, whole)
             skipped = [other.op for other in others if other.source and pair is not None and _fits(pair.target, other.golden)]
             if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
                 nothing = "its output is that of its input (%s): it did nothing" % skipped[0]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair, Finding, find_patterns
+from ..comparing.patterns import AlignedPair, Finding, Walked, find_patterns
 from ..comparing.row import FAIL
 from ..elements import element_count
 from ..tensors.rounding import rounding_of
 from .own_error.estimated import SLICE, Estimate
-from .own_error.expected import rounding, sum_noise
+from .own_error.expected import HOPELESS, rounding, sum_noise
 from .seen import Observation
 from .words import percent
 
@@ -172,7 +172,11 @@ NOTHING_AROUND = Surroundings()
 
 
 def explanations_of(
-    estimate: Estimate, pair: Optional[AlignedPair] = None, others: Iterable[Other] = (), around: Surroundings = NOTHING_AROUND
+    estimate: Estimate,
+    pair: Optional[AlignedPair] = None,
+    others: Iterable[Other] = (),
+    around: Surroundings = NOTHING_AROUND,
+    whole: Optional[Walked] = None,
 ) -> List[Explanation]:
     """Return what the error of a suspect looks like, the likeliest first.
 
@@ -186,14 +190,20 @@ def explanations_of(
         Golden tensors of the same shape: one of them may be the right one.
     around
         What surrounds it.
+    whole
+        Where the pair is a sample: what was found in all elements; None where these were not looked at.
     """
     stale = [older_dump(around.stale)] if around.stale else []
     if estimate.fed_otherwise:
-        return [_other_input(estimate, around)] + (patterns_of(estimate, pair, (), around) if pair is not None else []) + stale
+        patterns = patterns_of(estimate, pair, (), around, whole) if pair is not None else []
+        return [_other_input(estimate, pair, around), *patterns, *stale]
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
-    found = _golden_spoiled(estimate, around)
-    found += patterns_of(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    found = _golden_spoiled(estimate, pair, around)
+    if pair is not None:
+        found += patterns_of(estimate, pair, others, around, whole)
+    elif not found:
+        found = _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
         found.insert(0, other_dump())
     elif around.golden_right:
@@ -208,9 +218,11 @@ def explanations_of(
     return (found or without_pattern(estimate, pair, around)) + stale
 
 
-def patterns_of(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings) -> List[Explanation]:
+def patterns_of(
+    estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings, whole: Optional[Walked] = None
+) -> List[Explanation]:
     """Return the patterns that the difference of a pair shows, the likeliest first; parameters as :func:`explanations_of`."""
-    constant = _constant(pair)
+    constant = _constant(pair, whole) if whole is None or whole.constant else None
     if constant is not None:
         return [constant]
     named = {}
@@ -220,12 +232,18 @@ def patterns_of(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], 
             named[other.op] = other
             yield other.op, other.golden
 
-    patterns = find_patterns(pair, _background(estimate), golden())
-    made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around) for pattern in patterns]
+    patterns = find_patterns(pair, background_of(estimate), golden()) if whole is None else whole.findings
+    if pair.sampled and whole is None:
+        # That a sample is right says nothing of the others.
+        patterns = [pattern for pattern in patterns if pattern.kind != "healthy"]
+    if _golden_alone(estimate, pair) and not estimate.output.golden_spoiled:
+        # What golden data alone hold is nothing that the device made.
+        patterns = [pattern for pattern in patterns if pattern.kind not in ("nan", "inf")]
+    made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around, whole) for pattern in patterns]
     return _merged([entry for entry in made if entry is not None])
 
 
-def _constant(pair: AlignedPair) -> Optional[Explanation]:
+def _constant(pair: AlignedPair, whole: Optional[Walked]) -> Optional[Explanation]:
     """Return an explanation where every element of the target is the same, though the golden ones are not."""
     x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
     if x.size < _ENOUGH_ELEMENTS or not np.isfinite(x).all() or not np.isfinite(y).all() or np.ptp(x) or not np.ptp(y):
@@ -234,16 +252,23 @@ def _constant(pair: AlignedPair) -> Optional[Explanation]:
     if not value and np.abs(y).max() < rounding_of(pair.dtype).least_normal:
         sentence = "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s" % (np.abs(y).max(), pair.dtype)
         return _explanation("flush-to-zero", 1.0, sentence)
-    return _explanation("random", 1.0, "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0))
+    sentence = "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0)
+    return _explanation("random", 1.0, sentence + (_sample_note(pair) if whole is None else ""))
 
 
-def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
+def _sample_note(pair: AlignedPair) -> str:
+    return " (in a sample of %d of %d elements)" % (pair.target.size, pair.total) if pair.sampled else ""
+
+
+def _other_input(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> Explanation:
     if estimate.output.golden_spoiled:
         return _golden_nan("the golden data of the network's input are")
+    if _golden_alone(estimate, pair) and (pair is None or _fit_where_finite(pair)):
+        return _golden_holds(estimate, "the golden data of the network's input")
     if around.right_behind:
         sentence = "the golden data of the network's input do not fit, but what is computed from it is right: they are of another input"
         return _explanation("wrong-golden", 1.0, sentence)
-    differs = "" if math.isnan(estimate.distance) else " by %s" % percent(estimate.distance)
+    differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
     return _explanation("other-input", 1.0, "the network's input differs%s: device and golden run were fed with other data" % differs)
 
 
@@ -253,36 +278,68 @@ def _golden_nan(whose: str) -> Explanation:
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
-def _golden_spoiled(estimate: Estimate, around: Surroundings) -> List[Explanation]:
+def _golden_alone(estimate: Estimate, pair: Optional[AlignedPair]) -> bool:
+    """Tell whether wherever NaN or Inf stand on one side only it is golden data's."""
+    row = estimate.output
+    if row.golden_alone or not row.spoiled or pair is None or pair.sampled:
+        return row.golden_alone
+    x, y = (np.asarray(side, np.float64) for side in (pair.target, pair.golden))
+    return not (~np.isfinite(x) & (np.isfinite(y) | (np.isnan(x) != np.isnan(y)) | (np.isinf(x) & (x != y)))).any()
+
+
+def _golden_holds(estimate: Estimate, whose: str) -> Explanation:
+    row = estimate.output
+    counts = [(row.nan[1], "NaN"), (row.inf[1], "Inf")]
+    found = " and ".join("%d %s" % (count, word) for count, word in counts if count)
+    found += " (%d stand in the device's output too)" % sum(row.nan[:1] + row.inf[:1]) if not row.golden_alone else ""
+    fed = ", and what feeds it fits" if estimate.known and not estimate.fed_otherwise else ""
+    sentence = "%s hold %s where the device has numbers%s: the golden run %s; the golden data are wrong, not the operator"
+    made = "overflowed here" if row.inf[1] else "made them here"
+    step = "make the golden data again in a wider type (float32): nothing behind this operator can be held against these"
+    return Explanation("wrong-golden", 1.0, sentence % (whose, found, fed, made), step)
+
+
+def _golden_spoiled(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> List[Explanation]:
     """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the device's being wrong."""
     row = estimate.output
-    bad = row.nan[1] + row.inf[1]
     if row.golden_spoiled:
         return [_golden_nan("its golden data are")]
-    if not row.spoiled or row.nan[0] or row.inf[0] or not bad or not around.right_behind:
+    if not _golden_alone(estimate, pair) or not (around.right_behind or pair is None or _fit_where_finite(pair)):
         return []
-    sentence = "%d elements of its golden data are NaN or Inf, none of the device's is, and the operators behind it are right: the golden"
-    return [_explanation("wrong-golden", 1.0, (sentence + " data are wrong, not the operator") % bad)]
+    return [_golden_holds(estimate, "its golden data")]
 
 
-def _background(estimate: Estimate) -> float:
+def _fit_where_finite(pair: AlignedPair) -> bool:
+    """Tell whether a target fits its golden data where these are finite, and where they are infinite is as large as it can be."""
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    finite, infinite = np.isfinite(y) & np.isfinite(x), np.isinf(y)
+    largest = float(np.abs(y[finite]).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        fits = np.linalg.norm(x[finite] - y[finite]) <= HOPELESS * np.linalg.norm(y[finite])
+    return bool(fits and (x[infinite] * np.sign(y[infinite]) >= (1.0 - HOPELESS) * largest).all())
+
+
+def background_of(estimate: Estimate) -> float:
     """Return the relative distance that the inputs explain; never more than the distance itself."""
     expected = estimate.inherited if not estimate.whole_type else 0.0
     return min(expected, estimate.distance) if math.isfinite(expected) and math.isfinite(estimate.distance) else 0.0
 
 
 def _merged(found: Iterable[Explanation]) -> List[Explanation]:
-    """Keep the first of each kind."""
+    """Keep the first of each kind; of places along several axes all are told."""
     kept: Dict[str, Explanation] = {}
     for entry in found:
-        kept.setdefault(entry.kind, entry)
+        first = kept.setdefault(entry.kind, entry)
+        if first is not entry and entry.kind == "one-slice":
+            kept[entry.kind] = replace(first, sentence="%s; %s" % (first.sentence, entry.sentence))
     return list(kept.values())
 
 
-def _of_pattern(pattern: Finding, pair: AlignedPair, other: Optional[Other], around: Surroundings) -> Optional[Explanation]:
+def _of_pattern(
+    pattern: Finding, pair: AlignedPair, other: Optional[Other], around: Surroundings, whole: Optional[Walked]
+) -> Optional[Explanation]:
     kind, sentence = _OF_PATTERN[pattern.kind], pattern.sentence
-    if pair.sampled:
-        sentence += " (in a sample of %d of %d elements)" % (pair.target.size, pair.total)
+    sentence += _sample_note(pair) if whole is None else ""
     if pattern.kind == "scale":
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
@@ -315,7 +372,7 @@ def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explan
     wrong = "" if redone is None else "; %d of them do not follow from the device's own inputs, the first at %s" % (
         redone.wrong, list(redone.first),
     )  # fmt: skip
-    if pair is None:
+    if pair is None or pair.sampled:
         share = estimate.output.share
         return [_explanation("not-equal", 1.0, ("elements differ" if math.isnan(share) else "%s of the elements differ" % percent(share)))]
     differ = pair.target != pair.golden
@@ -348,6 +405,7 @@ def without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Sur
     if abs(alike) < _unrelated(estimate.output):
         few = "" if abs(alike) < _UNRELATED else ", as %d unrelated values may have" % element_count(estimate.output.shape)
         sentence = "the values have nothing to do with the golden ones (correlation %.2g%s), and no pattern fits" % (alike, few)
+        sentence += "" if pair is None else _sample_note(pair)
         return [_explanation("random", 0.0 if few else 1.0 - alike * alike, sentence)]
     rounded = rounding(estimate.output.dtype, estimate.output.rms)
     own = math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0)) if estimate.distance < math.inf else math.inf

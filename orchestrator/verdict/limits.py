@@ -10,6 +10,7 @@ The ``vendor`` limits are the usual thresholds of the vendor's public documents 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -24,6 +25,7 @@ _MOST_KNOWN = 4096
 LARGER = ">"
 SMALLER = "<"
 AT_MOST = "<="
+AT_LEAST = ">="
 LIMITED = tuple(name for name in MEASURES if name != "StandardDeviation")
 SELECTORS = ("dtype", "type", "op")
 """What a limit may be restricted to, the weakest first; a limit without any is weaker still."""
@@ -33,12 +35,19 @@ BASE = "base"
 NO_BASE = "none"
 
 _FORM = re.compile(
-    r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|[=<>])(?P<value>[^:]*)\Z", re.DOTALL
+    r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|>=|[=<>])(?P<value>[^:]*)\Z", re.DOTALL
 )
-FORMS_HINT = "write METRIC=VALUE, 'METRIC<VALUE' or 'METRIC>VALUE', before it where wanted dtype=TYPE:, type=OPTYPE: or op=NAME:"
+FORMS_HINT = (
+    "write METRIC=VALUE, 'METRIC<VALUE', 'METRIC<=VALUE', 'METRIC>VALUE' or 'METRIC>=VALUE', before it where wanted dtype=TYPE:,"
+    " type=OPTYPE: or op=NAME:"
+)
 OWN_HINT = " (one of your own is known where its folder is given)"
 _SCHEMA_HINT = "schemas/limits.schema.json describes the form"
 _DOCUMENT_HINT = "a metric's limit is one comparison and its number, such as {%r: {%r: %r}}"
+_MET = {LARGER: operator.gt, AT_LEAST: operator.ge, SMALLER: operator.lt, AT_MOST: operator.le}
+_RANGE = {**dict.fromkeys(LIMITED, (0.0, math.inf)), "CosineSimilarity": (-1.0, 1.0), DIFFERENT: (0.0, 1.0)}
+"""The lowest and the highest value that a metric can have."""
+
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -51,7 +60,7 @@ class Limit:
     metric
         Its name.
     comparison, value
-        The metric must be strictly larger (``>``), strictly smaller (``<``) or at most (``<=``) the value.
+        The metric must be strictly larger (``>``), at least (``>=``), strictly smaller (``<``) or at most (``<=``) the value.
     selector
         ``""``: every tensor; ``dtype``, ``type`` or ``op``: those whose target's element type, op type or op matches the pattern.
     pattern
@@ -66,9 +75,18 @@ class Limit:
 
     def met(self, value: float) -> bool:
         """Tell whether ``value`` is within the limit; NaN never is."""
-        if self.comparison == LARGER:
-            return value > self.value
-        return value <= self.value if self.comparison == AT_MOST else value < self.value
+        return bool(_MET[self.comparison](value, self.value))
+
+    @property
+    def wants_large(self) -> bool:
+        """Tell whether larger values of the metric are better."""
+        return self.comparison in (LARGER, AT_LEAST)
+
+    @property
+    def possible(self) -> bool:
+        """Tell whether any value that the metric can have is within the limit; of a metric of the user's own nothing is known."""
+        lowest, highest = _RANGE.get(self.metric, (-math.inf, math.inf))
+        return self.met(highest if self.wants_large else lowest)
 
     def matches(self, subject: Subject) -> bool:
         """Tell whether the limit is for this tensor."""
@@ -101,6 +119,13 @@ class Subject:
 
 
 ANY = Subject()
+
+
+def best_value(metric: str) -> Optional[float]:
+    """Return what a metric is of two equal tensors; None of a metric of the user's own."""
+    if metric not in _RANGE:
+        return None
+    return _RANGE[metric][natural_comparison(metric) == LARGER]
 
 
 def natural_comparison(metric: str) -> str:
@@ -261,7 +286,7 @@ def _limit_of(metric: str, entry: Any, others: Collection[str], selector: str = 
     if metric not in LIMITED and metric not in others:
         hint = _SCHEMA_HINT if metric in MEASURES else _known_hint(str(metric), others)
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
-    if not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
+    if not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - set(_MET):
         hint = _DOCUMENT_HINT % (metric, natural_comparison(metric), 0.9 if natural_comparison(metric) == LARGER else 0.05)
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
     ((comparison, value),) = entry.items()
@@ -296,11 +321,15 @@ def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Li
     Raises
     ------
     InputError
-        The document has another form than schemas/limits.schema.json.
+        The document has another form than schemas/limits.schema.json, or a limit that no tensor can meet.
     UsageError
         Its base is not known.
     """
-    return named_limits(document.get(BASE, "default")).overlaid(limits_of_document(document, others))
+    limits = limits_of_document(document, others)
+    for limit in limits:
+        if not limit.possible:
+            raise InputError("limits: no tensor can meet %s: %s" % (limit, impossible(limit)), hint=possible_hint(limit))
+    return named_limits(document.get(BASE, "default")).overlaid(limits)
 
 
 def _plain(value: float) -> Any:
@@ -313,16 +342,18 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     Parameters
     ----------
     text
-        ``METRIC=VALUE`` (in the metric's natural direction), ``METRIC>VALUE`` or ``METRIC<VALUE``, before it ``dtype=TYPE:``,
-        ``type=OPTYPE:`` or ``op=NAME:``, each a name or a glob. Limits are strict, a metric equal to its limit is outside it; but
-        DifferentElements may be equal to its own.
+        ``METRIC=VALUE`` (in the metric's natural direction) or ``METRIC>VALUE``, with ``>=``, ``<`` or ``<=`` where wanted; before it
+        ``dtype=TYPE:``, ``type=OPTYPE:`` or ``op=NAME:``, each a name or a glob. Of ``=`` a metric equal to its limit is outside it, but
+        DifferentElements may be equal to its own, and so may all where nothing else is possible: equal tensors have a distance of 0 and
+        a cosine of 1.
     others
         Names of the user's own metrics; their natural direction is smaller.
 
     Raises
     ------
     UsageError
-        Another form, an unknown metric, StandardDeviation (which is no single number), or a value that is no number.
+        Another form, an unknown metric, StandardDeviation (which is no single number), a value that is no number, or a limit that
+        no tensor can meet.
     """
     match = _FORM.match(text)
     if match is None:
@@ -330,12 +361,36 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     metric, sign, value = match.group("metric"), match.group("sign"), match.group("value").strip()
     _check_metric(metric, others)
     number = _parse_number(value)
-    if number is None or (sign == AT_MOST and metric != DIFFERENT):
-        raise UsageError("%r is not a number" % (value if number is None else "=" + value), hint=FORMS_HINT)
+    if number is None:
+        raise UsageError("%r is not a number" % value, hint=FORMS_HINT)
     selector, pattern = match.group("selector") or "", (match.group("pattern") or "").strip()
     if selector and not pattern:
         raise UsageError("%s= names nothing" % selector, hint=FORMS_HINT)
-    return Limit(metric, natural_comparison(metric) if sign == "=" else sign, number, selector, pattern)
+    if sign == "=":
+        sign = _reachable(natural_comparison(metric), metric, number)
+    limit = Limit(metric, sign, number, selector, pattern)
+    if not limit.possible:
+        raise UsageError("no tensor can meet it: %s" % impossible(limit), hint=possible_hint(limit))
+    return limit
+
+
+def _reachable(comparison: str, metric: str, value: float) -> str:
+    """Return the comparison with equality where equal tensors would not meet it otherwise."""
+    return {LARGER: AT_LEAST, SMALLER: AT_MOST}.get(comparison, comparison) if value == best_value(metric) else comparison
+
+
+def impossible(limit: Limit) -> str:
+    """Return why no tensor can meet a limit of a known metric."""
+    lowest, highest = _RANGE[limit.metric]
+    if limit.wants_large:
+        return "%s is never %s %.9g, at most it is %.9g" % (limit.metric, limit.comparison, limit.value, highest)
+    return "%s is never %s %.9g, at least it is %.9g" % (limit.metric, limit.comparison, limit.value, lowest)
+
+
+def possible_hint(limit: Limit) -> str:
+    """Return how to ask for equal tensors, which may be what was meant."""
+    best = best_value(limit.metric) or 0.0
+    return "equal tensors have %s %.9g: %s=%.9g lets them pass" % (limit.metric, best, limit.metric, best)
 
 
 def _check_metric(metric: str, others: Collection[str]) -> None:

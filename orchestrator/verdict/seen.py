@@ -43,8 +43,8 @@ COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
-EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, ROUNDED = 32, 64, 128, 256, 512, 1024
-REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | ROUNDED
+EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, GOLDEN_ALONE, ROUNDED = 32, 64, 128, 256, 512, 1024, 2048
+REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | GOLDEN_ALONE | ROUNDED
 """Marks of a row, see :class:`SeenRow`."""
 
 
@@ -129,10 +129,14 @@ class Observation(NamedTuple):
         return self.verdict in COMPARED
 
     @property
+    def golden_alone(self) -> bool:
+        """Whether NaN or Inf stand in golden data alone, all of the target's elements being numbers."""
+        return self.spoiled and not (self.nan[0] or self.inf[0]) and bool(self.nan[1] or self.inf[1])
+
+    @property
     def golden_spoiled(self) -> bool:
         """Whether golden data are NaN or Inf throughout, and the target's are numbers: what computed them says nothing of the device."""
-        count = element_count(self.shape)
-        return self.spoiled and not (self.nan[0] or self.inf[0]) and self.nan[1] + self.inf[1] == count
+        return self.golden_alone and self.nan[1] + self.inf[1] == element_count(self.shape)
 
 
 class SeenRow(NamedTuple):
@@ -151,8 +155,9 @@ class SeenRow(NamedTuple):
     marks
         Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a counterpart (``PAIRED``); its file could be
         read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
-        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``); only a sample was compared (``SAMPLE``); it was decided
-        otherwise near a tie (``OTHERWISE``); it is outside its limits by rounding alone (``ROUNDED``).
+        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``), or hold NaN or Inf, and the target none
+        (``GOLDEN_ALONE``); only a sample was compared (``SAMPLE``); it was decided otherwise near a tie (``OTHERWISE``); it is
+        outside its limits by rounding alone (``ROUNDED``).
     found
         What was found in the tensor.
     """
@@ -239,6 +244,8 @@ def _marks(row: Row, judged: Row) -> int:
         marks = WITH_NAN
     elif verdict == FAIL and _golden_is_nan(row):
         marks = GOLDEN_NAN
+    elif verdict == FAIL and row.nan is not None and row.inf is not None and not (row.nan["target"] or row.inf["target"]):
+        marks = GOLDEN_ALONE if row.nan["golden"] or row.inf["golden"] else 0
     if row.warning == SAMPLED:
         marks |= SAMPLE
     if row.warning == BY_ROUNDING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 from .first_divergence import FirstDivergence
@@ -44,9 +44,33 @@ def explain(
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     head = "%s is the first operator outside its limits%s: %s" % (named, _where(first.place), _finding(first))
     text = head + (_blameless(first, suspects) or _origin(first, estimate))
-    if suspects and suspects[0].op != first.op:
-        text += " %s." % _capital(_stands_out(suspects[0]))
-    return text
+    besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op), None)
+    found = culprit(first, suspects, estimate)
+    if found is not None and found[0] != first.op:
+        besides = next(suspect for suspect in suspects if suspect.op == found[0])
+    return text if besides is None else text + " Besides, %s." % _stands_out(besides)
+
+
+def culprit(
+    first: Optional[FirstDivergence], suspects: Sequence[Suspect] = (), estimate: Optional[Estimate] = None
+) -> Optional[Tuple[str, Place]]:
+    """Return the operator that :func:`explain` names as the one to look at, with its place; None where it names none.
+
+    That is the first divergence where its error is its own, else the first suspect, else the first divergence.
+    """
+    others = [(suspect.op, suspect.place) for suspect in suspects[:1]]
+    if first is None:
+        return others[0] if others else None
+    own = (first.op, first.place)
+    if _blameless(first, suspects):
+        blamed = [(suspect.op, suspect.place) for suspect in suspects if suspect.op != first.op]
+        return (blamed or [own])[0]
+    accused = any(suspect.op == first.op for suspect in suspects) or _says_own(_origin(first, estimate))
+    return own if accused or not others else others[0]
+
+
+def _says_own(origin: str) -> bool:
+    return origin.endswith(("so the error is its own.", "an error of its own."))
 
 
 def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
@@ -61,10 +85,6 @@ def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
 def _stands_out(suspect: Suspect) -> str:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
     return "%s is suspect%s: %s" % (named, _where(suspect.place), suspect.brief)
-
-
-def _capital(text: str) -> str:
-    return "Besides, " + text
 
 
 def _where(place: Place) -> str:
@@ -89,6 +109,8 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
 
 def _out_of_good(estimate: Optional[Estimate]) -> str:
     within = "; its inputs are within their limits"
+    if estimate is not None and not estimate.output.different and not estimate.output.spoiled:
+        return "; it is equal to golden data: the limit is one that equal tensors do not meet, and no operator need be wrong."
     if estimate is None or estimate.output.spoiled:
         return within + ", so the error is its own."
     differs = percent(estimate.inputs_distance)

@@ -17,6 +17,7 @@ from .first_divergence import FirstDivergence
 from .limits import Limits
 from .seen import (
     EMPTY,
+    GOLDEN_ALONE,
     GOLDEN_NAN,
     LACKS_FILE,
     OTHERWISE,
@@ -30,7 +31,7 @@ from .seen import (
     SeenRow,
     seen_row,
 )
-from .sentences import explain
+from .sentences import culprit, explain
 from .suspects import Suspect
 from .unused_limits import unused_limits
 
@@ -80,6 +81,8 @@ class Summary:
         Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
+    culprit
+        The operator that the sentence names as the one to look at, and its place (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
@@ -110,6 +113,7 @@ class Summary:
     steps_without_golden: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
+    culprit: Optional[Tuple[str, Place]] = None
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
@@ -221,6 +225,7 @@ def summarise(
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
+        culprit=culprit(worst.first, suspects, worst.own) if compared else None,
         sampled=marked(SAMPLE),
         recomputed=None if reader is None else reader.recomputed(),
     )
@@ -241,7 +246,8 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: [], OTHERWISE: [], ROUNDED: []}
+        marks = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, OTHERWISE, ROUNDED)
+        self.tensors: Dict[int, List[str]] = {mark: [] for mark in marks}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
@@ -264,7 +270,10 @@ class _Walk:
     def _remark(self, row: SeenRow) -> None:
         for mark, tensors in self.tensors.items():
             if row.marks & mark:
-                tensors.append(row.found.golden or row.found.tensor if mark == GOLDEN_NAN else row.found.tensor)
+                name = row.found.golden or row.found.tensor if mark in (GOLDEN_NAN, GOLDEN_ALONE) else row.found.tensor
+                # What reads a golden tensor finds in it what its producer's row told.
+                if mark != GOLDEN_ALONE or name not in tensors:
+                    tensors.append(name)
 
     def marked(self, mark: int) -> int:
         """Return how many rows have a mark."""
@@ -277,6 +286,7 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         EMPTY: "no finite element on either side, so that passing says nothing",
         WITH_NAN: "NaN at the same places on both sides, which were left out",
         GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
+        GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the golden run made them",
         OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
         ROUNDED: "left limits by rounding alone: every operator up to there was computed again and is right",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",

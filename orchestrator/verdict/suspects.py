@@ -153,8 +153,9 @@ def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, 
 
 def _finding(entry: Estimate) -> str:
     """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
-    if entry.fed_otherwise and entry.output.golden_spoiled:
-        return "the golden data of the network's input %s are NaN or Inf throughout" % entry.output.tensor
+    if entry.fed_otherwise and entry.output.golden_alone:
+        throughout = "are NaN or Inf throughout" if entry.output.golden_spoiled else "hold NaN or Inf"
+        return "the golden data of the network's input %s %s" % (entry.output.tensor, throughout)
     if entry.fed_otherwise:
         return "the network's input %s differs from golden data already" % entry.output.tensor
     if entry.told:
@@ -162,9 +163,10 @@ def _finding(entry: Estimate) -> str:
     if entry.decision is not None and not entry.output.spoiled:
         return _decided(entry)
     if entry.output.spoiled:
-        return "its output has NaN or Inf where golden data has numbers (or the reverse)" + (
-            ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
-        )
+        inputs = ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
+        if entry.output.golden_alone:
+            return "its golden data have NaN or Inf where its output has numbers%s" % inputs.replace("has", "have", 1)
+        return "its output has NaN or Inf where golden data has numbers (or the reverse)" + inputs
     if entry.output.whole:
         return "its output is not equal to golden data, though the inputs that feed it are as they should be"
     said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
@@ -201,7 +203,7 @@ def _brief(entry: Estimate) -> str:
     if not entry.known or entry.fed_otherwise or entry.told or (entry.decision is not None and not entry.output.spoiled):
         return _finding(entry)
     if entry.output.spoiled:
-        return "NaN or Inf come out of it, not into it"
+        return "its golden data alone hold NaN or Inf" if entry.output.golden_alone else "NaN or Inf come out of it, not into it"
     if entry.output.whole:
         return "its inputs are right, its output is not"
     return "%s, its inputs by %s" % (_SAYS[entry.shown.measure] % percent(entry.shown.value), percent(entry.shown.inputs))

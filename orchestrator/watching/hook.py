@@ -1,4 +1,4 @@
-"""The command that is run once, at the first failing row."""
+"""The command that is run once, at the first failing row that is final."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row by arrival, once per OUT.
+    """Runs ``command`` with the first failing row by arrival of those that it is told of, once per OUT.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class DivergenceHook:
         self.command = command
         self.store = store
         self.say = say
-        self.row: Optional[Row] = next(iter(store.rows("arrival", verdict=FAIL)), None) if store.continued else None
+        self.row: Optional[Row] = None
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._thread: Optional[threading.Thread] = None
 
     def see(self, row: Row) -> None:
-        """Take note of a row that was stored."""
+        """Take note of a row that was stored and is final."""
         if self.row is None and row.verdict == FAIL:
             self.row = row
 
@@ -50,7 +50,7 @@ class DivergenceHook:
             self._report()
             return
         self.store.set(_FLAG, {"op": self.row.op, "tensor": self.row.tensor})
-        text = json.dumps(row_document(self.row), ensure_ascii=True, allow_nan=False)
+        text = json.dumps({**row_document(self.row), "final": True}, ensure_ascii=True, allow_nan=False)
         environment = dict(os.environ)
         if len(text) <= _LONGEST_VARIABLE:
             environment[ROW_VARIABLE] = text

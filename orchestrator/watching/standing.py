@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import reduce
-from typing import Callable, Optional
+from typing import Callable, Dict, Optional
 
 from ..comparing.row import FAIL, Row
 from ..engine.engine import Engine
@@ -13,13 +13,25 @@ from ..results.store import RunStore
 from ..verdict.first_divergence import earlier
 from .arrivals import Arrivals
 from .folders import Folders
+from .provisional import Provisional
 
 _TOLD_S = 0.2
+_SHARE = 20.0
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a watch is; sizes in bytes. Of the failing rows that are known so far ``first`` is the first in execution order."""
+    """How far a watch is; sizes in bytes.
+
+    Attributes
+    ----------
+    rows, failed
+        As many as the store holds.
+    provisional
+        Of those that failed so many may pass once others have come (:mod:`.provisional`).
+    first
+        Of the failing rows that are known so far the first in execution order.
+    """
 
     rows: int
     failed: int
@@ -28,6 +40,7 @@ class Standing:
     bytes_done: int
     seconds: float
     first: Optional[Row]
+    provisional: int = 0
 
 
 class Standings:
@@ -37,8 +50,8 @@ class Standings:
     ----------
     take
         Is told; None for nobody.
-    rows
-        How many are stored already.
+    provisional
+        Which of the failing rows are not final.
     """
 
     def __init__(
@@ -48,29 +61,37 @@ class Standings:
         arrivals: Arrivals,
         folders: Folders,
         store: RunStore,
-        rows: int,
+        provisional: Provisional,
     ) -> None:
         self._take = take
         self._engine, self._arrivals, self._folders, self._store = engine, arrivals, folders, store
-        self.rows = rows
+        self._provisional = provisional
         self._first: Optional[Row] = None
-        self._first_is_stored = bool(rows)
+        self._first_is_stored = store.continued
+        self._counts: Dict[str, int] = {}
+        self._counted_at, self._counting_s = -1e9, 0.0
         self.started = time.monotonic()
         self._told = 0.0
 
     def see(self, row: Row) -> None:
-        """Count a row that was stored."""
-        self.rows += 1
+        """Take note of a row that was stored."""
         first = self._first
         if first is not None and row.verdict != FAIL and (row.tensor, row.place) == (first.tensor, first.place):
             # It was compared anew and fails no more.
             self._first_is_stored = True
         self._first = earlier(self._first, row)
 
-    def tell(self) -> None:
-        """Tell the standing, unless it was told just now."""
+    def _count(self, now: float, last: bool) -> Dict[str, int]:
+        """Return the rows of the store by verdict: rows are replaced, and go; counting takes a twentieth of the time at most."""
+        if last or now - self._counted_at >= _SHARE * self._counting_s:
+            self._counts = self._store.counted.all()
+            self._counted_at, self._counting_s = now, time.monotonic() - now
+        return self._counts
+
+    def tell(self, last: bool = False) -> None:
+        """Tell the standing, unless it was told just now and this is not the last time."""
         now = time.monotonic()
-        if self._take is None or now - self._told < _TOLD_S:
+        if self._take is None or (now - self._told < _TOLD_S and not last):
             return
         self._told = now
         if self._first_is_stored:
@@ -79,4 +100,7 @@ class Standings:
         progress = self._engine.progress
         queued = progress.pairs - progress.pairs_done + len(self._folders.targets)
         waiting = sum(self._arrivals.counts())
-        self._take(Standing(self.rows, progress.failed, waiting, queued, progress.bytes_done, now - self.started, self._first))
+        counts = self._count(now, last)
+        rows, failed, provisional = sum(counts.values()), counts.get(FAIL, 0), len(self._provisional)
+        seconds = now - self.started
+        self._take(Standing(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, min(failed, provisional)))

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type
 
-from ..comparing.row import Row
+from ..comparing.row import FAIL, Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
 from ..engine.closing import finish_rows, judge_by_others, settle
@@ -21,12 +21,15 @@ from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps
+from ..results.records import PROVISIONAL
+from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
 from .hook import DivergenceHook
 from .keep import Keeper
 from .options import WatchOptions
+from .provisional import Provisional
 from .standing import Standing, Standings
 from .tables import TableKeeper
 
@@ -118,9 +121,13 @@ class Watch:
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
+        self.provisional, self._noted = Provisional(self.engine), 0
+        for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
+            self.provisional.see(row)
+        self.provisional.settled(at_once=True)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
-        earlier = sum(self.store.counted.all().values()) if self.store.continued else 0
-        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, earlier)
+        self._find_first_failing()
+        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
         before = note_regions if run.options.check_addresses else lambda file: None
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
         self.tables = TableKeeper(run.write_tables, self.say)
@@ -152,7 +159,7 @@ class Watch:
 
     def own_pids(self) -> List[int]:
         """Return the processes that the watch itself has started."""
-        return self.run.workers.pids() + self.hook.pids()
+        return self.run.workers.pids() + user_code_pids() + self.hook.pids()
 
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
@@ -244,7 +251,7 @@ class Watch:
         self.engine.dispatch()
         self.engine.collect(0.0)
         self._settle_done()
-        self.hook.tick()
+        self._tick_hook()
         if self.watch.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
         self.keeper.tick()
@@ -295,9 +302,35 @@ class Watch:
             if self.on_file is not None:
                 self.on_file(file, self.store.table.verdicts_of_file(file.rel))
 
+    def is_final(self, row: Row) -> bool:
+        """Tell whether nothing that comes later can change a stored row's verdict, but for other dumps of its op."""
+        return row not in self.provisional
+
+    def _tick_hook(self) -> None:
+        if self.provisional.settled():
+            self._find_first_failing()
+        self._note_provisional()
+        self.hook.tick()
+
+    def _note_provisional(self) -> None:
+        """Note in the store how many failing rows are provisional, for those who read it."""
+        count = len(self.provisional)
+        if count != self._noted:
+            self._noted = count
+            self.store.set(PROVISIONAL, count)
+
+    def _find_first_failing(self) -> None:
+        """Take the first failing row by arrival that is final, of those that are stored."""
+        if self.hook.row is None:
+            row = next((row for row in self.store.rows("arrival", verdict=FAIL) if self.is_final(row)), None)
+            if row is not None:
+                self.hook.see(row)
+
     def _row_stored(self, row: Row) -> None:
+        final = self.provisional.see(row)
         self.standings.see(row)
-        self.hook.see(row)
+        if final:
+            self.hook.see(row)
         if self.on_row is not None:
             self.on_row(row)
 
@@ -358,7 +391,11 @@ class Watch:
         if nothing:
             raise self._nothing_came()
         self._settle_done()
+        self.provisional.close()
+        self._note_provisional()
+        self._find_first_failing()
         self.hook.tick()
+        self.standings.tell(last=True)
         self.keeper.tick(last=True)
         self._tell_left_out(self.run.unpaired())
 
@@ -384,7 +421,7 @@ class Watch:
             self.engine.dispatch()
             self.engine.collect(0.5)
             self._settle_done()
-            self.hook.tick()
+            self._tick_hook()
             self.tables.tick(self.engine.changed_places)
             self.standings.tell()
             yield

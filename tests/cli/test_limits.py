@@ -39,6 +39,7 @@ def test_the_table_names_every_limit():
         ("--limits", "vendor"),
         ("--limit", "op=a*:CosineSimilarity=0.5", "--limit", "op=*b:CosineSimilarity=0.4", "--limit", "op=a*:MaxAbsoluteError<1"),
         ("--limit", "dtype=float*:DifferentElements=0.5", "--limit", "MaxRelativeError<inf"),
+        ("--limit", "MaxAbsoluteError=0", "--limit", "type=Conv2D:CosineSimilarity>=0.75"),
     ],
 )
 def test_its_json_is_a_limits_file(tmp_path, arguments):
@@ -76,10 +77,12 @@ def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
         ("[]", "an object was expected"),
         (b"\xff\xfe{", "UTF-16"),
         ('{"CosinSimilarity": {">": 1}}', "line 1, column 2: unknown metric or key 'CosinSimilarity'"),
-        ('{\n "CosineSimilarity": {">=": 1}}', "line 2, column 23: unknown key '>='"),
+        ('{\n "CosineSimilarity": {"=>": 1}}', "line 2, column 23: unknown key '=>'"),
+        ('{\n "MaxAbsoluteError": {"<": -1}}', "line 2, column 22: no tensor can meet it: MaxAbsoluteError is never < -1"),
+        ('{"rules": [{"op": "a",\n"CosineSimilarity": {">": 2}}]}', "line 2, column 21: no tensor can meet it"),
         ('{"CosineSimilarity": {">": "x"}}', 'a number, "Infinity" or "-Infinity" was expected'),
         ('{"CosineSimilarity": {}}', "one comparison is expected"),
-        ('{"CosineSimilarity": {">": 1, "<": 2}}', "one comparison is expected"),
+        ('{"CosineSimilarity": {">": 0, "<": 1}}', "one comparison is expected"),
         ('{"CosineSimilarity": {">": 1}, "CosineSimilarity": {">": 0}}', "CosineSimilarity is there twice"),
         ('{"rules": [\n{"CosineSimilarity": {">": 1}}]}', "line 2, column 1: rules.0: a rule names one of"),
         ('{"rules": [{"type": "a", "op": "b"}]}', "a rule names one of"),

@@ -45,6 +45,8 @@ def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns,
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
     assert columns < 39 or first is None or ("; first op" in text and text.endswith("put:0"))
     assert columns < 79 or first is not None or "MB/s" in text
+    told = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns)
+    assert len(told) <= columns and (columns < 39 or told.startswith("321 failed (20 provisional)"))
 
 
 @pytest.fixture

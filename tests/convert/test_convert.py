@@ -320,3 +320,21 @@ def test_padding_that_is_kept_is_told(tmp_path, feature_map):
     code, error = convert(tmp_path / "x.npy", "-o", tmp_path / "out", "--from-layout", "NC1HWC0", "--layout", "NCHW")
     assert code == 0 and "what fills the last blocks is kept" in error
     assert load(tmp_path / "out" / "x.1x48x4x5.npy").shape == (1, 48, 4, 5)
+
+
+def test_a_conversion_of_a_layout_that_nobody_knows_is_refused(dump, tmp_path):
+    scripts = tmp_path / "mine" / "format_convert"
+    scripts.mkdir(parents=True)
+    (scripts / "helpers_to_use.py").write_text("")
+    (scripts / "convert_NC1HWC0_to_NCHWW.py").write_text("def convert(a, b, array):\n    return array\n")
+    code, error = convert(dump, "-o", tmp_path / "out", "--custom", tmp_path / "mine")
+    assert code == 2 and "layout 'NCHWW' is not known" in error and "did you mean NCHW?" in error
+
+
+def test_an_index_and_a_time_that_are_made_up_are_said(tmp_path):
+    np.save(str(tmp_path / "conv1.npy"), np.ones(3, np.float32))
+    code, error = convert(tmp_path / "conv1.npy", "-o", tmp_path / "pb", "--to", "pb")
+    assert code == 0 and "has no output index and time of its own" in error
+    np.save(str(tmp_path / "conv1.0.1767323045000000.npy"), np.ones(3, np.float32))
+    code, error = convert(tmp_path / "conv1.0.1767323045000000.npy", "-o", tmp_path / "named", "--to", "pb")
+    assert code == 0 and "of its own" not in error

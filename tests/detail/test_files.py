@@ -11,8 +11,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from goldwatch.comparing.patterns.errors import errors_of
 from goldwatch.detail.digits import integers, nine_digits, text_of
-from goldwatch.detail.errors import errors_of
 from goldwatch.detail.measures import Histogram
 from goldwatch.detail.topn import Top
 from goldwatch.dumps.write import TensorData, write_dump

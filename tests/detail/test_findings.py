@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from goldwatch.comparing.patterns.errors import errors_of
+from goldwatch.comparing.patterns.evidence import Evidence
 from goldwatch.comparing.patterns.region import region_of
-from goldwatch.detail.errors import errors_of
-from goldwatch.detail.findings import Evidence
 from goldwatch.detail.measures import Measures
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.ordered import ordered_windows
@@ -165,7 +165,7 @@ def findings_of(target, golden):
         measures.update(window, errors)
         evidence.update(window, errors)
     distance = float(np.linalg.norm(target.astype(np.float64) - golden) / np.linalg.norm(golden.astype(np.float64)))
-    return [finding.kind for finding in evidence.findings(measures, [], distance)]
+    return [finding.kind for finding in evidence.findings(measures.shares, distance, ulps=measures.ulps.bound())]
 
 
 def test_hundreds_of_healthy_tensors():

@@ -79,6 +79,40 @@ def test_the_first_op_of_two_dump_folders_is_to_blame_where_its_inputs_are_equal
     assert "very first" not in done.stdout and "no operator need be wrong" not in done.stdout, done.stdout
 
 
+@pytest.mark.parametrize(
+    "limit",
+    ["MaxAbsoluteError=0", "MaxAbsoluteError<=0", "RelativeEuclideanDistance=0", "CosineSimilarity=1", "type=*:CosineSimilarity>=1"],
+)
+def test_of_two_runs_bit_for_bit_only_what_differs_is_outside(tmp_path, limit):
+    random = np.random.RandomState(0)
+    feed, made = (random.standard_normal((1, 8, 6, 5)).astype(np.float16) for _ in range(2))
+    other = made.copy()
+    other[0, 3, 2, 1] += np.float16(0.25)
+    for folder, stamp, output in (("a", 1234567890123456, other), ("b", 1234567890123956, made)):
+        (tmp_path / folder).mkdir()
+        write_dump(str(tmp_path / folder / ("Tanh.x.1.2.%d" % stamp)), inputs=[tensor(feed)], outputs=[tensor(feed)])
+        write_dump(str(tmp_path / folder / ("Mul.y.2.2.%d" % (stamp + 1))), inputs=[tensor(feed)], outputs=[tensor(output)])
+    done = goldwatch(tmp_path, "compare", "a", "b", "-o", "out", "--limit", limit, "--format", "json")
+    document = json.loads(done.stdout)
+    assert {row["tensor"]: row["verdict"] for row in document["rows"]} == {
+        "x:input:0": "pass", "x:output:0": "pass", "y:input:0": "pass", "y:output:0": "fail"
+    }  # fmt: skip
+    assert document["summary"]["first_divergence"]["op"] == "y" and "other-input" not in done.stdout
+    done = goldwatch(tmp_path, "compare", "b", "b", "-o", "same", "--limit", limit)
+    assert done.returncode == 0, done.stdout
+
+
+def test_equal_tensors_outside_an_odd_limit_accuse_nobody(tmp_path):
+    array = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float16)
+    (tmp_path / "a").mkdir()
+    write_dump(str(tmp_path / "a" / "Tanh.x.1.2.1234567890123456"), inputs=[tensor(array)], outputs=[tensor(array)])
+    write_dump(str(tmp_path / "a" / "Relu.y.2.2.1234567890123457"), inputs=[tensor(array)], outputs=[tensor(array)])
+    for limit in ("CosineSimilarity<0.5", "op=y:MaxAbsoluteError>=1"):
+        done = goldwatch(tmp_path, "compare", "a", "a", "-o", "out", "--force", "--limit", limit)
+        assert done.returncode == 1 and "suspect" not in done.stdout and " 0 %" not in done.stdout
+        assert "fed with other data" not in done.stdout and "its own" not in done.stdout
+
+
 def test_two_dumps_pair_by_kind_and_index(tmp_path):
     random = np.random.RandomState(0)
     arrays = [random.standard_normal((1, 4, 3, 3)).astype(np.float16) for _ in range(3)]

@@ -193,6 +193,23 @@ def test_the_room_for_rows(hosts, merging, tmp_path):
     assert [entry["left_out"] for entry in result.summary.hosts] == [10, 1]
 
 
+@pytest.mark.parametrize("room, said", [(1, None), (2, None), (6, True)])
+def test_rows_without_room_are_no_disagreement_of_devices(hosts, merging, tmp_path, room, said):
+    for host in hosts[:2]:
+        host.begin().put(*(make_row(op, device, verdict=FAIL if op else PASS) for op in range(2) for device in range(3))).finish()
+    result = merged_all(merging(hosts[:2], max_rows=room))
+    assert result.summary.devices_agree is said and result.summary.failed == 6
+    assert not any(model.difference for model in result.summary.models)
+
+
+def test_what_stored_rows_of_devices_say_is_a_disagreement_whatever_had_no_room(hosts, merging, tmp_path):
+    hosts[0].begin().put(make_row(1, 0, verdict=FAIL), make_row(1, 1), make_row(2, 0, 1, FAIL), make_row(2, 1, 1, FAIL)).finish()
+    result = merged_all(merging(hosts[:1], max_rows=2))
+    (model,) = result.summary.models
+    assert model.difference.verdicts == (("a/0", FAIL), ("a/1", PASS)) and model.difference.step == "0"
+    assert result.summary.devices_agree is False
+
+
 def test_a_run_that_has_not_finished_makes_it_incomplete(hosts, merging):
     hosts[0].begin().put(make_row(0)).finish()
     hosts[1].begin().put(make_row(0)).stop()

@@ -5,7 +5,7 @@ import math
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.comparing.row import MEASURES, Row
@@ -13,7 +13,7 @@ from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.verdict.deciding import decides
 from goldwatch.verdict.judging import beside_limit, judge, not_applicable, number_text
-from goldwatch.verdict.limits import LIMITED, VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
+from goldwatch.verdict.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison, parse_limit, parse_limits
 
 GOOD = {
     "CosineSimilarity": 0.999,
@@ -156,8 +156,8 @@ def test_equals_means_the_natural_direction(metric):
         ("CosineSimilarity=abc", "METRIC=VALUE"),
         ("CosineSimilarity=", "METRIC=VALUE"),
         ("CosineSimilarity=nan", "METRIC=VALUE"),
-        ("CosineSimilarity>=0.9", "METRIC=VALUE"),
-        ("CosineSimilarity<=0.9", "METRIC=VALUE"),
+        ("CosineSimilarity==0.9", "METRIC=VALUE"),
+        ("CosineSimilarity=>0.9", "METRIC=VALUE"),
         ("CosineSimilarity=1_0", "METRIC=VALUE"),
         ("CosineSimilarity", "METRIC=VALUE"),
         ("type=:CosineSimilarity>0.9", "METRIC=VALUE"),
@@ -181,10 +181,68 @@ def test_any_text_is_a_limit_or_a_usage_error(text):
         pass
 
 
+EQUAL = [
+    *(("%s=0" % metric, metric, 0.0) for metric in LIMITED if metric != "CosineSimilarity"),
+    ("CosineSimilarity=1", "CosineSimilarity", 1.0),
+    ("type=Soft*:MaxAbsoluteError<=0", "MaxAbsoluteError", 0.0),
+    ("CosineSimilarity>=1", "CosineSimilarity", 1.0),
+]
+
+
+@pytest.mark.parametrize("text, metric, equal", EQUAL)
+def test_limits_that_only_equal_tensors_meet_are_met_by_them(text, metric, equal):
+    limit = parse_limit(text)
+    off = equal - 1e-12 if metric == "CosineSimilarity" else equal + 1e-300
+    assert limit.met(equal) and not limit.met(off) and not limit.met(math.nan)
+    assert parse_limit(str(limit)) == limit
+
+
+@pytest.mark.parametrize(
+    "text, inside, outside",
+    [
+        ("RelativeEuclideanDistance<=0.25", 0.25, 0.26),
+        ("CosineSimilarity>=0.5", 0.5, 0.49),
+        ("CosineSimilarity<=-1", -1.0, -0.99),
+        ("DifferentElements>=1", 1.0, 0.99),
+        ("MaxAbsoluteError>=2", 2.0, 1.9),
+    ],
+)
+def test_a_limit_with_an_equals_sign_is_met_by_its_own_value(text, inside, outside):
+    limit = parse_limit(text)
+    assert limit.met(inside) and not limit.met(outside)
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("MaxAbsoluteError=-1", "MaxAbsoluteError is never < -1, at least it is 0"),
+        ("RelativeEuclideanDistance<-0.5", "RelativeEuclideanDistance is never < -0.5, at least it is 0"),
+        ("op=a*:RootMeanSquareError<=-1e-9", "RootMeanSquareError is never <= -1e-09, at least it is 0"),
+        ("MaxRelativeError<0", "MaxRelativeError is never < 0, at least it is 0"),
+        ("DifferentElements=-0.1", "DifferentElements is never <= -0.1, at least it is 0"),
+        ("DifferentElements>1", "DifferentElements is never > 1, at most it is 1"),
+        ("CosineSimilarity=2", "CosineSimilarity is never > 2, at most it is 1"),
+        ("CosineSimilarity>1", "CosineSimilarity is never > 1, at most it is 1"),
+        ("CosineSimilarity>=1.001", "CosineSimilarity is never >= 1.001, at most it is 1"),
+        ("CosineSimilarity<-1", "CosineSimilarity is never < -1, at least it is -1"),
+    ],
+)
+def test_a_limit_that_no_tensor_can_meet_is_a_usage_error(text, why):
+    with pytest.raises(UsageError) as caught:
+        parse_limit(text)
+    assert why in caught.value.message and caught.value.exit_code == 2
+    limit = parse_limit(caught.value.hint.split(": ")[1].split(" ")[0])
+    assert limit.possible
+    # Of a metric of one's own nothing is known.
+    assert parse_limit("Mine=-1", ("Mine",)).possible
+
+
 @settings(deadline=None)
-@given(st.sampled_from(LIMITED), st.sampled_from("<>="), st.floats(allow_nan=False))
+@given(st.sampled_from(LIMITED), st.sampled_from(["<", ">", "=", "<=", ">="]), st.floats(allow_nan=False))
 def test_limits_survive_their_document_and_meet_the_schema(metric, sign, value):
-    limits = parse_limits(["%s%s%r" % (metric, sign, value), "op=a*:%s%s1" % (metric, sign), "type=b:MeanRelativeError<2"])
+    comparison = natural_comparison(metric) if sign == "=" else sign
+    assume(Limit(metric, comparison, value).possible)
+    limits = parse_limits(["%s%s%r" % (metric, sign, value), "op=a*:%s%s0.5" % (metric, sign), "type=b:MeanRelativeError<2"])
     assert limits.get(metric).value == value
     document = json.loads(json.dumps(limits.document(), allow_nan=False))
     schema = load_schema("limits")

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from in_process import run_here
-from scenes import before_the_command, dense, half, kinds, only
+from scenes import before_the_command, chosen, detection, half, kinds, logits, only, tied
 
 from goldwatch.comparing.decisions import LARGEST_ERROR, redo
 from goldwatch.comparing.patterns import AlignedPair
@@ -25,12 +25,6 @@ from goldwatch.verdict.limits import Limits, Subject
 INHERITED = "it is inherited: every decision follows from the device's own inputs, which are within their limits"
 
 
-def logits(scene, random):
-    scene.data(random.standard_normal((256, 64)).astype(np.float32))
-    dense(scene, random, "fc", "data")
-    return scene.golden["fc"], scene.made["fc"]
-
-
 DECISIONS = {
     "ArgMaxV2": lambda x: x.argmax(1).astype(np.int32),
     "Greater": lambda x: x > 0.25,
@@ -42,40 +36,6 @@ DECISIONS = {
 def rows(scene):
     with open(os.path.join(scene.out, "result.json"), encoding="utf-8") as stream:
         return {row["tensor"]: row for row in json.load(stream)["rows"]}
-
-
-def tied(scene, random):
-    """Scores of which the largest nine of rows 0 to 2 lie so near to each other that rounding orders them."""
-    golden, made = logits(scene, random)
-    golden[0], golden[1] = 1.5 * (1 + 1e-5 * np.arange(64)), 1.0 - 1e-5
-    golden[2] = np.where(np.arange(64) % 2, 0.25 - 1e-5, 0.25 + 1e-5)
-    made[:3] = half(golden[:3])
-    return scene.op("fc", "MatMulV2", ["data"], golden, made)
-
-
-def chosen(values):
-    return np.argsort(-values.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32)
-
-
-def taken(values, at):
-    return np.take_along_axis(values, at.astype(np.int64), 1)
-
-
-def detection(scene, random, wrong_gather=False, behind=(), **options):
-    """TopK's indices, a Cast of them, and the scores that they choose; ``behind``: ops that read these."""
-    golden, made = tied(scene, random)
-    at = [chosen(side) for side in (golden, made)]
-    scene.op("top", "TopKV2", ["fc"], *at, **options)
-    scene.op("wide", "Cast", ["top"], *(one.astype(np.int64) for one in at), **options)
-    dense(scene, random, "side", "data", **options)
-    others = scene.golden["side"], scene.made["side"]
-    found = [taken(side, one) for side, one in zip(others, at)]
-    if wrong_gather:
-        found[1] = np.roll(found[1], 1, 1)
-    scene.op("boxes", "GatherElements", ["side", "wide"], *found, **options)
-    for name, op_type, function in behind:
-        scene.op(name, op_type, ["boxes"], *(function(side["boxes"]) for side in (scene.golden, scene.made)), **options)
-    return at
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))

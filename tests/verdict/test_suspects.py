@@ -76,6 +76,31 @@ def test_exchanged_golden_files_are_no_fault_of_the_operators(scene, random, two
     assert "error is its own" not in text and "inherited" not in text
 
 
+def _nan_in_a_column(made):
+    return np.where(np.arange(made.shape[1]) == 3, np.nan, made)
+
+
+@pytest.mark.parametrize("first, second", [("fc2", "fc4"), ("fc0", "fc2")])
+def test_with_two_suspects_the_sentence_and_what_comes_next_name_the_same_operator(scene, random, first, second):
+    chain(scene, random, 6, {first: lambda made: 1.05 * made, second: _nan_in_a_column})
+    _, summary, text = scene.compare()
+    # NaN outweighs a scale, but the operator before it is wrong by itself too.
+    assert [suspect["op"] for suspect in summary["suspects"]] == [second, first]
+    last = text.rpartition("first operator outside its limits")[2]
+    assert "so the error is its own. Besides, %s (" % second in last
+    assert text.rpartition("first operator outside")[0].endswith("%s (MatMulV2) is the " % first)
+    assert " %s -f " % first in text.rpartition(" next: goldwatch ")[2]
+
+
+def test_behind_wrong_golden_data_the_operator_that_is_wrong_comes_next(scene, random):
+    chain(scene, random, 8, {"fc6": lambda made: 1.05 * made})
+    scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
+    _, summary, text = scene.compare()
+    assert {suspect["op"] for suspect in summary["suspects"]} == {"fc2", "fc6"}
+    assert "not the operator. Besides, fc6 (MatMulV2) is suspect" in text
+    assert " fc6 -f " in text.rpartition(" next: goldwatch ")[2]
+
+
 def test_golden_data_of_nan_alone_are_wrong(scene, random):
     chain(scene, random, 6)
     scene.npy("fc2", scene.golden["fc2"] * np.nan)

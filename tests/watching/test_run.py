@@ -306,6 +306,36 @@ def test_a_child_that_outlives_the_program_is_waited_for(setup, run, mode) -> No
     assert one.net.verdicts()["op1:output:0"] == "fail"
 
 
+def custom(one):
+    """A metric of the user's own."""
+    folder = os.path.join(one.net.folder, "mine", "algorithm")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "alg_Bias.py"), "w") as stream:
+        stream.write("def compare(my_output, ground_truth, args):\n    return str(float((my_output - ground_truth).mean())), ''\n")
+    return "--custom", os.path.dirname(folder)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_processes_for_the_users_metrics_are_not_the_programs(setup, run, jobs) -> None:
+    one = setup()
+    running = run(one.command("0", *custom(one), "--jobs", jobs))
+    assert running.wait(60) == 0, running.stderr
+    assert "what it started still runs" not in running.stderr and "left running" not in running.stderr
+    assert one.net.count("user_metrics LIKE '%Bias%'") == 8
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_only_what_the_program_started_is_named(setup, run, jobs) -> None:
+    one = setup()
+    running = run(one.command("child", *custom(one), "--jobs", jobs))
+    running.until_said("what it started still runs")
+    (pid,) = alive_in_group_of(one.program)
+    open(os.path.join(one.net.folder, "go"), "w").close()
+    assert running.wait(60) == 1, running.stderr
+    (said,) = [line for line in running.stderr.splitlines() if "what it started still runs" in line]
+    assert said.count("(pid ") == 1 and said.endswith("(pid %d)" % pid)
+
+
 def test_an_idle_child_is_left_running(setup, run) -> None:
     one = setup()
     open(os.path.join(one.net.folder, "go"), "w").close()

@@ -16,14 +16,15 @@ def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
 def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
     monkeypatch.setattr(standing, "_TOLD_S", 0.0)
     stored, told = [row(7)], []
+    counts, provisional = {"fail": 3, "pass": 4}, [None, None]
     progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)
     standings = Standings(
         told.append,
         SimpleNamespace(progress=progress),
         SimpleNamespace(counts=lambda: (0, 0)),
         SimpleNamespace(targets=()),
-        SimpleNamespace(rows=lambda order, verdict: iter(stored)),
-        len(stored),
+        SimpleNamespace(rows=lambda order, verdict: iter(stored), continued=True, counted=SimpleNamespace(all=lambda: dict(counts))),
+        provisional,
     )
 
     def first_after(*rows: Row):
@@ -36,4 +37,9 @@ def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
     assert first_after(row(9), row(3), row(5), row(1, "pass"), row(2, step="4")) == row(3)
     stored[:] = [row(9), row(7), row(5)]
     assert first_after(row(3, "pass")) == row(5), "compared anew, it passes"
-    assert told[-1].rows == 7
+    assert (told[-1].rows, told[-1].failed, told[-1].provisional) == (7, 3, 2)
+    # A file was mended: its rows fail no more, and there are as many as before.
+    counts.update({"fail": 0, "pass": 7})
+    provisional.clear()
+    standings.tell(last=True)
+    assert (told[-1].rows, told[-1].failed, told[-1].provisional) == (7, 0, 0)

@@ -7,8 +7,9 @@ from .finding import KINDS, Finding
 from .pair import MOST_ELEMENTS, AlignedPair, align
 from .region import fewest, region_of
 from .values import distinct_values, lattice_step, within_rounding
+from .whole import Walked, walk
 
 __all__ = [
-    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "align", "best_of_each", "distinct_values", "fewest", "find_patterns",
-    "lattice_step", "region_of", "spoiled_sentence", "within_rounding",
+    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "Walked", "align", "best_of_each", "distinct_values", "fewest", "find_patterns",
+    "lattice_step", "region_of", "spoiled_sentence", "walk", "within_rounding",
 ]  # fmt: skip

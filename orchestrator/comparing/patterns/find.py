@@ -53,12 +53,17 @@ def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[T
         coarser_type(d, pair.dtype),
         _rectified(d),
     ]
+    regions: List[Finding] = []
     if not pair.sampled:
-        found += [padding(d, pair.padded_axis), *region(d, letters, pair.padded_axis)]
+        regions = region(d, letters, pair.padded_axis)
+        found += [padding(d, pair.padded_axis), *regions]
         found += moved(d, letters)
         for axis in _axes(d.x.shape):
             found += by_index(d, axis, letters[axis])
-    return spoiled + best_of_each([finding for finding in found if finding is not None])
+    best = best_of_each([finding for finding in found if finding is not None])
+    # A second axis is told as well: an error may sit in one row of one channel.
+    told = any(finding in best for finding in regions)
+    return spoiled + best + [finding for finding in regions if told and finding not in best]
 
 
 def best_of_each(findings: Iterable[Finding]) -> List[Finding]:

@@ -13,7 +13,7 @@ Array = Any
 
 _SMALL_PART = 8
 _SHORTEST, _SHORTEST_WITH_BORDER = 4, 6
-_MORE_THAN_OTHERS = 16.0
+MORE_THAN_OTHERS = 16.0
 """By how much the relative squared error there is larger than elsewhere."""
 
 _ALL = 1.0 - 1e-9
@@ -153,7 +153,7 @@ def _finding(
     part = float(held[indices].sum())
     # Where the values themselves are large, errors of any kind are.
     there = float(energy[indices].sum()) if energy is not None else 0.0
-    if there >= _ALL or part * (1.0 - there) <= _MORE_THAN_OTHERS * (1.0 - part) * there:
+    if there >= _ALL or part * (1.0 - there) <= MORE_THAN_OTHERS * (1.0 - part) * there:
         return None
     size = len(held)
     if energy is not None and _by_chance(part, energy, indices, count / size) * size > BY_CHANCE:

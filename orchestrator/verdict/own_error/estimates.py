@@ -142,7 +142,7 @@ class Estimator:
                 continue
             for state in self._inputs.of_network(op):
                 row = state.seen
-                if row is None or state.state != BAD:
+                if row is None or state.state != BAD or not (row.different or row.distance > 0):
                     continue
                 shown, normal = Shown(ALL, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
                 made[op.place] = Estimate(

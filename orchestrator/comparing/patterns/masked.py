@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..comparing.masks import REST, masked_apart
-from ..comparing.slices import MASK
-from ..tensors.ordered import Window
+from ...tensors.ordered import Window
+from ..masks import REST, masked_apart
+from ..slices import MASK
 
 Array = Any
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..comparing.patterns import within_rounding
+from .values import within_rounding
 
 Array = Any
 

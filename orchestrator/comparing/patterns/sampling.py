@@ -6,10 +6,10 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
-from ..elements import element_count
-from ..tensors.ordered import Window
-from .measures import reals
+from ...elements import element_count
+from ...tensors.ordered import Window
+from .pair import AlignedPair
+from .shares import reals
 
 Array = Any
 

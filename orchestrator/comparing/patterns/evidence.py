@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import Finding, best_of_each, fewest, find_patterns, region_of, spoiled_sentence
-from ..tensors.axes import INNER
-from ..tensors.geometry import Geometry
-from ..tensors.ordered import Window
-from ..tensors.rounding import rounding_of
+from ...tensors.axes import INNER
+from ...tensors.geometry import Geometry
+from ...tensors.ordered import Window
+from ...tensors.rounding import rounding_of
 from .errors import Errors, is_bad
-from .measures import Measures, SharesByIndex
-from .sampling import PARTS, EvenSample, Sample, samples_of
+from .find import best_of_each, find_patterns, spoiled_sentence
+from .finding import CLAIMED, Finding
+from .pair import AlignedPair
+from .region import MORE_THAN_OTHERS, fewest, region_of
+from .sampling import PARTS, EvenSample, samples_of
+from .shares import SharesByIndex
 
 Array = Any
+
+MOST_FEW = 256
+"""So many elements at most are few; of a tensor, at most one in 1,024."""
 
 SLOTS = "C0"
 _PLACED = ("axis-swap", "axis-flip", "shift", "channel-permutation")
 _ALIKE = 4.0
 _FEW_ULPS = 8.0
+_FLIPPED = 0.01
+# Along an axis more indices are no plain answer; so few elements are told one by one.
+_PLAIN, _ALONE = 5, 2
 
 
 class Evidence:
@@ -43,6 +53,9 @@ class Evidence:
         self.samples = samples_of(geometry.sizes)
         self.even = EvenSample(geometry.count) if len(self.samples) > 1 else None
         self.bad = 0
+        self.zero = True
+        # Of the largest errors: their squares' roots, places, and the golden and target elements.
+        self._few = np.zeros((4, 0))
         # How many, how many in the target, the first and the last place, how many infinities of opposite signs.
         self.spoiled = {"nan": [0, 0, -1, 0, 0], "inf": [0, 0, -1, 0, 0]}
 
@@ -53,11 +66,24 @@ class Evidence:
         if self.even is not None:
             self.even.update(window)
         x, y = window.x.reshape(-1), window.y.reshape(-1)
+        self.zero = self.zero and not x.any()
+        self._keep_largest(window.start, np.abs(errors.signed), x, y)
         bad = is_bad(x, y, self.dtype)
         self.bad += int(np.count_nonzero(bad))
         if not np.isfinite(errors.signed).all():
             self._count_spoiled(window.start, x, y)
         return bad
+
+    def _keep_largest(self, start: int, size: Array, x: Array, y: Array) -> None:
+        least = float(self._few[0].min()) if self._few.shape[1] >= MOST_FEW else 0.0
+        with np.errstate(invalid="ignore"):
+            places = np.flatnonzero((size > least) & (size < np.inf))
+        if places.size > MOST_FEW:
+            places = places[np.argpartition(-size[places], MOST_FEW - 1)[:MOST_FEW]]
+        if places.size:
+            sides = (np.real(side[places]).astype(np.float64) for side in (y, x))
+            found = np.concatenate([self._few, [size[places], (start + places).astype(np.float64), *sides]], axis=1)
+            self._few = found[:, np.argsort(-found[0], kind="stable")[:MOST_FEW]]
 
     def _count_spoiled(self, start: int, x: Array, y: Array) -> None:
         for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
@@ -73,31 +99,36 @@ class Evidence:
                 found[2] = start + int(places[0]) if found[2] < 0 else found[2]
                 found[3] = start + int(places[-1])
 
-    def findings(self, measures: Measures, more: Sequence[Finding], distance: float) -> List[Finding]:
+    def findings(
+        self, shares: SharesByIndex, distance: float, more: Sequence[Finding] = (), ulps: float = math.inf, background: float = 0.0
+    ) -> List[Finding]:
         """Return what explains the error, best first; ``healthy`` alone where every element is within rounding.
 
         Parameters
         ----------
-        measures
+        shares
             Of the same windows.
-        more
-            What was found besides: another golden tensor that fits, an order of axes.
         distance
             The relative distance of the two sides; NaN where there is none.
+        more
+            What was found besides: another golden tensor that fits, an order of axes.
+        ulps
+            No element is off by more of the type's steps.
+        background
+            Relative distance that needs no explanation: what the operator's inputs explain.
         """
         if not self.bad:
             return [Finding("healthy", 1.0, "every element is its golden one within the rounding of %s" % self.dtype)]
-        shares = measures.shares
         noise = 2.0 ** -rounding_of(self.dtype).fraction_bits
-        if distance <= noise and measures.ulps.bound() <= _FEW_ULPS:
+        if distance <= noise and ulps <= _FEW_ULPS:
             sentence = "random noise of %.3g times the rounding of %s" % (distance / noise, self.dtype)
             return [Finding("healthy", 1.0, sentence, {"distance": distance})]
         spoiled = [finding for finding in (self._spoiled("nan"), self._spoiled("inf")) if finding is not None]
-        found = [finding for finding in self._patterns(shares) if finding.kind not in ("nan", "inf", "region", "healthy")]
+        found = [finding for finding in self._patterns(shares, background) if finding.kind not in ("nan", "inf", "region", "healthy")]
         found = [finding for finding in found if not _of_parts(finding, len(self.letters))]
-        regions = self._regions(shares)
+        regions = self._places(shares, background)
         found += regions[:1] + list(more)
-        if measures.target.zeros == measures.target.count:
+        if self.zero:
             found.append(Finding("flush-to-zero", 1.0, "every element of the target is 0"))
         # A second axis is told as well: an error may sit in one row of one channel.
         return spoiled + best_of_each(found) + regions[1:]
@@ -114,23 +145,57 @@ class Evidence:
             sentence += ", and from there on all" + ("" if last + 1 == self.geometry.count else " the %d that follow" % (count - 1))
         return Finding(kind, 1.0, sentence, {"count": count, "first": at, "without_gap": from_there_on})
 
-    def _patterns(self, shares: SharesByIndex) -> List[Finding]:
-        whole = self.samples[0].pair(self.dtype, self.letters)
+    def _patterns(self, shares: SharesByIndex, background: float) -> List[Finding]:
         if self.even is None:
-            return find_patterns(whole)
-        found = find_patterns(self.even.pair(self.dtype, self.geometry.count))
+            return find_patterns(self.samples[0].pair(self.dtype, self.letters), background)
         expected = _relative(float(shares.sums[0].sum()), float(shares.energy[0].sum()))
+        even = self.even.pair(self.dtype, self.geometry.count)
+        # What is wrong elsewhere tells nothing of what the sample shows.
+        found = find_patterns(even, background) if _alike(even, expected) else []
         for sample in self.samples:
-            if _alike(sample, self.dtype, expected):
-                placed = find_patterns(sample.pair(self.dtype, self.letters))
+            placed_pair = sample.pair(self.dtype, self.letters)
+            if _alike(placed_pair, expected):
+                placed = find_patterns(placed_pair, background)
                 found += [finding for finding in placed if finding.kind in _PLACED or "axis" in finding.detail]
         note = " (in samples of its %d elements)" % self.geometry.count
         return [Finding(each.kind, each.share, each.sentence + note, each.detail) for each in found]
 
-    def _regions(self, shares: SharesByIndex) -> List[Finding]:
+    def _places(self, shares: SharesByIndex, background: float) -> List[Finding]:
+        """Return the one or two findings that tell best where the error sits: along axes, or element by element."""
+        regions, few = self._regions(shares, background), self._few_elements(shares, background)
+        plain = regions and max(len(finding.detail["indices"]) for finding in regions) <= _PLAIN
+        return few if few and (few[0].detail["count"] <= _ALONE or not plain) else regions
+
+    def _few_elements(self, shares: SharesByIndex, background: float) -> List[Finding]:
+        """Return a finding where few elements hold nearly all of the error, and more of it than of the values."""
+        most = min(MOST_FEW, self.geometry.count // 1024)
+        energy = float(shares.energy[0].sum()) if shares.total else 0.0
+        squares = np.square(self._few[0, :most] / shares.unit)
+        if not squares.size or not shares.total:
+            return []
+        owned = _owned(shares, background)
+        held = np.cumsum(squares) / shares.total
+        enough = np.flatnonzero(held * owned >= 0.99)
+        count = int(enough[0]) + 1 if enough.size else len(held)
+        part, there = float(held[count - 1]), float(np.square(self._few[2, :count] / shares.unit).sum()) / energy if energy else 0.0
+        share = min(1.0, part * owned)
+        if share < CLAIMED or part * (1.0 - there) <= MORE_THAN_OTHERS * (1.0 - part) * there:
+            return []
+        places = [[int(index) for index in np.unravel_index(int(at), self.geometry.sizes)] for at in np.sort(self._few[1, :count])]
+        shown = ", ".join(map(str, places[:3])) + (" …" if count > 3 else "")
+        text = "%d of %d elements hold%s %.3g %% of the squared error, at %s" % (
+            count, self.geometry.count, "s" if count == 1 else "", 100 * part, shown
+        )  # fmt: skip
+        y, x = self._few[2:, :count]
+        if np.square(x + y).sum() <= _FLIPPED * np.square(y).sum():
+            text += ": their signs are flipped"
+        return [Finding("region", share, text, {"count": count, "positions": places[:MOST_FEW]})]
+
+    def _regions(self, shares: SharesByIndex, background: float) -> List[Finding]:
         found: List[Finding] = []
+        owned = _owned(shares, background)
         for letter, held, energy, empty in self._axes(shares):
-            finding = region_of(held, letter, 1.0, empty, energy, shares.elements, runs=letter == SLOTS)
+            finding = region_of(held, letter, owned, empty, energy, shares.elements, runs=letter == SLOTS)
             if finding is not None:
                 found.append(finding)
         return fewest(found)
@@ -185,9 +250,16 @@ def _relative(errors: float, energy: float) -> float:
     return errors / energy if energy else float("inf") if errors else 0.0
 
 
-def _alike(sample: Sample, dtype: str, expected: float) -> bool:
+def _owned(shares: SharesByIndex, background: float) -> float:
+    """Return all of the squared error as a multiple of what has to be explained, see :class:`.finding.Difference`."""
+    if not background or not shares.total:
+        return 1.0
+    explained = background**2 * float(shares.energy[0].sum())
+    return shares.total / max(shares.total - explained, 0.02 * shares.total)
+
+
+def _alike(pair: AlignedPair, expected: float) -> bool:
     """Tell whether a sample's relative error is the whole tensor's."""
-    pair = sample.pair(dtype, ())
     x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
     good = np.isfinite(x) & np.isfinite(y)
     x, y = x[good], y[good]

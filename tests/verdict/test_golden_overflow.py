@@ -1,0 +1,107 @@
+"""Golden data that overflowed, or hold NaN by themselves: the golden run's fault, not the device's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scenes import before_the_command, half, kinds, only
+
+LARGEST = 65504.0
+GROWN = 2
+"""The product whose values leave float16's range."""
+
+
+def overflowing(scene, random, spoil=None, wrong=None, saturates=True, **options):
+    """Products and ReLUs in float16, the golden run too; its values become Inf where the device saturates."""
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    source = "data"
+    for number in range(6):
+        factor = 60000.0 if number == GROWN and spoil is None else 1.0 / 60000.0 if number == GROWN + 1 and spoil is None else 1.0
+        weights = half(random.standard_normal((64, 64)).astype(np.float32) * factor / 8).astype(np.float32)
+        name, behind = "fc%d" % number, "relu%d" % number
+        with np.errstate(over="ignore", invalid="ignore"):
+            golden = (scene.golden[source].astype(np.float32) @ weights).astype(np.float16)
+        if number == GROWN and spoil is not None:
+            golden[3, 5] = spoil
+        made = scene.made[source].astype(np.float32) @ weights
+        made = wrong[name](made) if wrong and name in wrong else made
+        if saturates:
+            made = np.clip(made, -LARGEST, LARGEST)
+        scene.op(name, "MatMulV2", [source], golden, made, **options)
+        scene.op(behind, "Relu", [name], np.maximum(golden, 0), np.maximum(scene.made[name].astype(np.float32), 0), **options)
+        source = behind
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("spoil", [None, np.nan, np.inf])
+def test_the_first_golden_data_that_are_not_finite_are_the_golden_runs_fault(scene, random, spoil, with_inputs):
+    # Where golden data are Inf the device is at its largest number.
+    top = {"fc2": lambda made: np.where(np.arange(made.size).reshape(made.shape) == 3 * 64 + 5, LARGEST, made)}
+    wrong = top if spoil == np.inf else None
+    overflowing(scene, random, spoil, wrong, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    suspect = only(summary)
+    assert (code, suspect["op"], kinds(suspect)) == (1, "fc2", ["wrong-golden"])
+    assert suspect["explanations"][0]["sentence"].startswith("its golden data hold ")
+    assert suspect["evidence"].startswith("its golden data have NaN or Inf where its output has numbers")
+    assert before_the_command(text).endswith("the golden data are wrong, not the operator.")
+    assert "the golden file alone holds them" in text and "error is its own" not in text
+    assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
+
+
+def test_a_fault_before_it_is_found_all_the_same(scene, random):
+    overflowing(scene, random, wrong={"fc1": lambda made: 1.2 * made})
+    _, summary, text = scene.compare()
+    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc1", "scale")
+    assert "fc1 (MatMulV2) is the first operator outside its limits" in text
+    assert any("the golden run made them: fc2, " in warning for warning in summary["warnings"])
+
+
+def test_other_values_beside_them_are_the_operators_own(scene, random):
+    overflowing(scene, random, np.nan, {"fc2": lambda made: -made})
+    _, summary, text = scene.compare()
+    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "scale")
+    assert "the golden data are wrong, not the operator" not in text
+
+
+def test_inf_where_the_device_has_a_small_number_clears_nobody(scene, random):
+    overflowing(scene, random, np.inf)
+    _, summary, text = scene.compare()
+    assert only(summary)["op"] == "fc2" and "wrong-golden" not in kinds(only(summary))
+    assert "the golden file alone holds them" in text
+
+
+def test_inf_on_both_sides_here_and_in_golden_data_alone_there_is_the_golden_runs(scene, random):
+    def nearly(made):
+        overflown = np.argwhere(np.abs(made) > LARGEST + 16)
+        made[tuple(overflown[0])] = LARGEST * np.sign(made[tuple(overflown[0])])
+        return made
+
+    overflowing(scene, random, wrong={"fc2": nearly}, saturates=False)
+    _, summary, _ = scene.compare()
+    first = summary["suspects"][0]
+    assert (first["op"], kinds(first)) == ("fc2", ["wrong-golden"])
+    assert "stand in the device's output too" in first["explanations"][0]["sentence"]
+
+
+def test_inf_out_of_the_device_alone_is_its_overflow(scene, random):
+    def broken(made):
+        made[3, 5] = np.inf
+        return made
+
+    overflowing(scene, random, 1.0, {"fc2": broken}, saturates=False)
+    _, summary, text = scene.compare()
+    assert (only(summary)["op"], kinds(only(summary))[0]) == ("fc2", "overflow")
+    assert "so the error is its own." in text and "golden file alone" not in text and not summary["warnings"]
+
+
+def test_golden_data_of_the_networks_input_that_hold_nan(scene, random):
+    values = random.standard_normal((32, 64)).astype(np.float32)
+    scene.data(values)
+    scene.op("relu", "Relu", ["data"], np.maximum(values, 0))
+    broken = values.copy()
+    broken[3, 5] = np.nan
+    scene.npy("data", broken)
+    _, summary, text = scene.compare()
+    assert kinds(only(summary))[0] == "wrong-golden" and "other data" not in text
+    assert "the golden data of the network's input hold 1 NaN where the device has numbers" in text
