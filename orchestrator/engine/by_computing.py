@@ -1,7 +1,7 @@
-"""Rows outside their limits that rounding alone explains: every operator up to them was computed again from the device's own inputs, and is right.
+"""Rows outside their limits by rounding alone: every operator up to them was computed again from the device's own inputs, and is right.
 
-What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has shown they did
-not. And what fades again, so that the network's outputs are within their limits, is no failure.
+What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has
+shown they did not. And what fades again, so that the network's outputs are within their limits, is no failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..model.never import no_dump_reason
 from ..model.nodes import OpNode
 from ..verdict.inputs import Inputs
 from ..verdict.judging import by_defaults
-from ..verdict.observations import Observations, ObservedOp
+from ..verdict.observations import Observations, ObservedOp, several_times
 from .engine import Engine
 from .recomputation import NONE, Recomputation
 from .rereading import RunReader
@@ -75,6 +75,7 @@ class _Proof:
     def __init__(self, engine: Engine, seen: Observations, reader: RunReader, wanted: Sequence[Tuple[Place, str]]) -> None:
         self._engine = engine
         self._seen = seen
+        self._reader = reader
         self._inputs = Inputs(seen, engine.graphs)
         self._known: Dict[Tuple[Place, int], bool] = {}
         ops: Dict[Tuple[Place, str], ObservedOp] = {}
@@ -82,6 +83,7 @@ class _Proof:
             found = seen.find(place, name)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)
+        self._several = several_times(seen.ops)
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         for op in ops.values():
             for one in (op, *self._inputs.before(op)):
@@ -95,17 +97,28 @@ class _Proof:
         if graph is None or node is None:
             return False
         if kind != "input":
-            return self._is_right(graph, node, place)
+            return self._is_right(graph, node, place) and self._golden_is_right(place, node, number)
         source = node.inputs[number] if number < len(node.inputs) else None
         producer = graph.producer(node, source[0]) if source is not None else None
-        return producer is not None and self._is_right(graph, producer, place)
+        # What a network is given is no operator's work: where it differs, it is another input.
+        made = producer is not None and no_dump_reason(producer) is None
+        if producer is None or not made or source is None:
+            return False
+        return self._is_right(graph, producer, place) and self._golden_is_right(place, producer, source[1])
+
+    def _golden_is_right(self, place: Place, node: OpNode, number: int) -> bool:
+        """Tell whether nothing speaks against the golden data of an output: they may be the ones that are wrong."""
+        observed = self._seen.find(place, node.name)
+        output = observed.outputs.get(number) if observed is not None else None
+        return observed is None or output is None or self._reader.golden_follows(observed, output) is not False
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within their limits; at least one must be there."""
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return False
-        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"] or [[op for op in graph.ops if not graph.consumers(op)]]
+        last = [self._last(graph, op) for op in graph.ops if op.type == "NetOutput"]
+        last = last or [[op for op in graph.ops if not graph.consumers(op)]]
         found = [self._seen.find(place, op.name) for op in (op for ops in last for op in ops)]
         outputs = [row for op in found if op is not None for row in op.outputs.values() if row.compared]
         return bool(outputs) and all(row.verdict == PASS or (place, row.tensor) in passing for row in outputs)
@@ -122,7 +135,7 @@ class _Proof:
             at = waiting.pop()
             known = self._known.get((place, at.position))
             if known is None:
-                known = self._known[place, at.position] = self._alone(at, place)
+                known = self._known[place, at.position] = self._alone(graph, at, place)
             if not known:
                 return False
             for source in at.inputs:
@@ -132,11 +145,20 @@ class _Proof:
                     waiting.append(producer)
         return True
 
-    def _alone(self, node: OpNode, place: Place) -> bool:
-        if no_dump_reason(node) is not None:
-            return True
+    def _fed_otherwise(self, graph: ModelGraph, node: OpNode, observed: ObservedOp) -> bool:
+        """Tell whether an op read something else than golden data hold of what nothing computes: the network's input, a constant."""
+        for number, row in observed.inputs.items():
+            source = node.inputs[number] if number < len(node.inputs) else None
+            producer = graph.producer(node, source[0]) if source is not None else None
+            if row.verdict == FAIL and (producer is None or no_dump_reason(producer) is not None):
+                return True
+        return False
+
+    def _alone(self, graph: ModelGraph, node: OpNode, place: Place) -> bool:
         observed: Optional[ObservedOp] = self._seen.find(place, node.name)
-        if observed is None:
+        if observed is None or (no_dump_reason(node) is not None and not any(row.compared for row in observed.outputs.values())):
+            return no_dump_reason(node) is not None
+        if (place, node.name) in self._several or self._fed_otherwise(graph, node, observed):
             return False
         if observed.outputs and not any(not row.compared or row.different or row.spoiled for row in observed.outputs.values()):
             return True  # what equals golden data is right, whoever made it

@@ -71,7 +71,7 @@ class Recomputation:
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[Optional[str], List[Dict[str, Any]]] = {}
-        self._recorded: Dict[Place, Recorded] = {}
+        self._recorded: Dict[Place, Optional[Recorded]] = {}
         self._golden_follows: Dict[Key, Optional[bool]] = {}
         self.notes: List[str] = []
 
@@ -126,10 +126,10 @@ class Recomputation:
         return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
 
     def document(self) -> Optional[Dict[str, Any]]:
-        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell. ``model`` is None where the
-        original model is not known.
+        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell.
 
-        ``ops`` are those that were computed; an op that ran at several places counts at each.
+        ``model`` is None where the original model is not known. ``ops`` are those that were computed; an op that ran at several places
+        counts at each.
         """
         if not self._computed:
             return None
@@ -150,7 +150,7 @@ class Recomputation:
         }
 
     def _cheapest_first(self, ops: Sequence[ObservedOp]) -> List[ObservedOp]:
-        return ops if self._how == ALL else sorted(ops, key=lambda op: self._cost(op))
+        return list(ops) if self._how == ALL else sorted(ops, key=lambda op: self._cost(op))
 
     def _cost(self, op: ObservedOp) -> float:
         recomputer = self._recomputer(op.place)
@@ -180,8 +180,14 @@ class Recomputation:
             self._attributes[graph.path] = attributes_by_position(graph.path or "")
         attributes = self._attributes[graph.path]
         if op.place not in self._recorded:
-            self._recorded[op.place] = Recorded(combo, graph, Pairing(graph, lambda op, index: True))
-        return told_of(node, graph, self._recorded[op.place], attributes[node.position] if node.position < len(attributes) else {})
+            try:
+                self._recorded[op.place] = Recorded(combo, graph, Pairing(graph, lambda op, index: True))
+            except GoldwatchError:
+                # The json of another model: the comparison says so.
+                self._recorded[op.place] = None
+        recorded = self._recorded[op.place]
+        known = attributes[node.position] if node.position < len(attributes) else {}
+        return None if recorded is None else told_of(node, graph, recorded, known)
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:

@@ -1,7 +1,7 @@
 """What a computed output says of its operator: right, wrong, or that it cannot be told.
 
-A device may compute in float32 inside of an operator, or in the type of its tensors. Which it does is told by the other operators of the run: where most
-of those of a kind are explained by float32 inside, none of them is excused by less (:func:`judged`).
+A device may compute in float32 inside of an operator, or in the type of its tensors. Which it does is told by the other operators of the
+run: where most of those of a kind are explained by float32 inside, none of them is excused by less (:func:`judged`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in the value, whatever type comes behind."""
+"""The coarsest floating-point type that a value of a model has gone through: its rounding stays in the value, whatever comes behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Precision:
         self._coarsest: Optional[List[str]] = None
 
     def behind(self, op: OpNode, kind: str, number: int) -> str:
-        """Return the coarsest type that an input or output of an op has gone through, as in the DataType column; empty where none is known."""
+        """Return the coarsest type that an input or output of an op went through, as in the DataType column; empty where none is known."""
         if self._coarsest is None:
             self._coarsest = self._walk()
         if kind == "output":

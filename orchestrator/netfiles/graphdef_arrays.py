@@ -6,7 +6,7 @@ Source of the field numbers and of how values are packed: attr_value.proto, tens
 from __future__ import annotations
 
 import struct
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -72,14 +72,15 @@ def _list(file: WireFile, path: str, span: Span) -> List[Any]:
 
 
 def tensor_array(file: WireFile, path: str, span: Span) -> Array:
-    """Return the values of the TensorProto at ``span`` in its shape; a list that is too short is filled with its last value, as TensorFlow does.
+    """Return the values of the TensorProto at ``span`` in its shape; as TensorFlow does, a list that is too short is filled with its last.
 
     Raises
     ------
     FormatError
         Its type has no numpy type (string, resource …), or its data do not fit its shape.
     """
-    dtype, content, shape = "", None, ()
+    dtype, content = "", None
+    shape: Tuple[int, ...] = ()
     pieces: Dict[int, List[bytes]] = {}
     numbers: Dict[int, List[int]] = {}
     for number, wire, first, last in file.inside(*span):

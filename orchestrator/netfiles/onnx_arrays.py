@@ -83,7 +83,8 @@ def _wrong_size(tensor: OnnxTensor, count: int, path: str) -> FormatError:
 
 def _fixed(file: WireFile, span: Span, field: int, dtype: Any) -> Array:
     """Return the numbers of a repeated field of fixed size, packed or not."""
-    pieces = [file.window.piece(first, last) for number, wire, first, last in file.inside(*span) if number == field and wire in (BYTES, FIXED32, FIXED64)]
+    found = [(first, last) for number, wire, first, last in file.inside(*span) if number == field and wire in (BYTES, FIXED32, FIXED64)]
+    pieces = [file.window.piece(first, last) for first, last in found]
     return np.frombuffer(b"".join(pieces), dtype)
 
 

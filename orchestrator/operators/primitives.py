@@ -111,7 +111,8 @@ def moved_by(
     for sign in sides:
         moved = [array + sign * error if moves else array for array, moves in zip(arrays, which)]
         changed.append(np.abs(np.asarray(function(*moved), np.float64) - result))
-    most = changed[0] if len(changed) == 1 else np.fmax(changed[0], changed[1])
+    # Of single numbers the difference is no array.
+    most = np.asarray(changed[0] if len(changed) == 1 else np.fmax(changed[0], changed[1]))
     most[np.isnan(most)] = 0.0
     return most
 

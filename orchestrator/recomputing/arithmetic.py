@@ -11,4 +11,4 @@ LOOSE: Mapping[str, Arithmetic] = {
     "bfloat16": Arithmetic(2.0**-8, 2.0**-11, 0.0),
     "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
 }
-"""float16 and bfloat16: every step rounds to the type, sums to float16. float32: factors of products are shortened to float16's fraction."""
+"""float16 and bfloat16: every step rounds to the type, sums to float16. float32: factors of products are cut to float16's fraction."""

@@ -1,7 +1,8 @@
 """What an operator computes where the original model is not known: learnt from golden data, which must follow from golden data by it.
 
-Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried on the golden
-tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all inputs nothing is computed.
+Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried
+on the golden tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all
+inputs nothing is computed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ..comparing.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of
-from .measured import OwnError, own_error
-from .recomputed import MOVE, PRODUCT, SUM, VECTOR
+from .measured import OwnError, decided_error, own_error
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR
 
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
@@ -36,9 +37,10 @@ _LEAST_ROWS = 4
 _EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
 
 _ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {
-    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})], "log": [("Log", {})],
-    "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})], "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})],
-    "mish": [("Mish", {})], "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
+    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})],
+    "log": [("Log", {})], "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})],
+    "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})], "mish": [("Mish", {})],
+    "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
     "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})], "sin": [("Sin", {})], "cos": [("Cos", {})],
     "elu": [("Elu", {"alpha": alpha}) for alpha in (1.0,)],
     "leakyrelu": [("LeakyRelu", {"alpha": alpha}) for alpha in (0.01, 0.1, 0.2, 0.05, 0.25, 0.3)],
@@ -88,7 +90,7 @@ class Told(NamedTuple):
 
 
 class ByGolden(NamedTuple):
-    """An output computed by what golden data tell: its own error in float32 and in the device's own type inside, and what kind of operator it is."""
+    """An output computed by what golden data tell: its kind, its own error by float32 and by the device's own type inside."""
 
     kind: str
     tight: OwnError
@@ -135,12 +137,11 @@ def recomputed(
         return None
     goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
     formula, off = _confirmed(op_type, goldens, np.asarray(output.golden), told, output.dtype)
-    if formula is None or output.target.dtype.kind not in "fb":
+    if formula is None or output.target.dtype.kind not in "fiub":
         return None
     try:
         with np.errstate(all="ignore"):
             made = formula(targets, Arithmetic())
-            tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             name = op_type.lower()
             entry = find(ASCEND, op_type)
             if entry is not None and entry.multiplies:
@@ -149,9 +150,14 @@ def recomputed(
                 kind = SUM
             else:
                 kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else VECTOR
+            if output.target.dtype.kind != "f":
+                wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
+                return ByGolden(kind if kind == MOVE else DECISION, decided_error(wrong), None)
+            tight = own_error(output.target, _shaped(_doubted(made, off), output.target.shape), output.dtype)
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
-            return ByGolden(kind, tight, own_error(output.target, _shaped(_doubted(formula(targets, loose), off), output.target.shape), output.dtype))
+            coarse = _shaped(_doubted(formula(targets, loose), off), output.target.shape)
+            return ByGolden(kind, tight, own_error(output.target, coarse, output.dtype))
     except (CannotCompute, ValueError, MemoryError):
         return None
 
@@ -205,7 +211,7 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
 def _confirmed(
     op_type: str, goldens: Sequence[Value], golden: Array, told: Optional[Told], dtype: str
 ) -> Tuple[Optional[Formula], float]:
-    """Return the formula by which the golden output follows best from the golden inputs, and how far it is from that; None where none fits."""
+    """Return the formula by which golden output follows best from golden inputs, and how far it is from that; None where none fits."""
     for formula in _by_attributes(op_type, told):
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
@@ -271,6 +277,8 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
         return None
     if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
+    if golden.dtype.kind != "f":
+        return decided_error(np.zeros(golden.shape, bool)) if np.array_equal(made.array, golden) else None
     found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
     return None if found.odd or not np.isfinite(found.distance) else found
 
@@ -296,6 +304,8 @@ def _formulas(op_type: str, inputs: Sequence[Value], output: Array, dtype: str =
     """
     name, x, count = op_type.lower(), inputs[0].array, output.size
     if len(inputs) == 1:
+        if name == "gelu":
+            yield _node("FastGelu", {}, ASCEND)
         for kind, attributes in _ONE.get(name, ()):
             yield _node(kind, attributes)
         if name in _ASCEND_ONE:

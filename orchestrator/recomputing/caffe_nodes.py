@@ -1,4 +1,4 @@
-"""The layers of a Caffe net as :mod:`goldwatch.operators` takes them: parameters by the names of caffe.proto, weights behind the bottoms."""
+"""The layers of a Caffe net as :mod:`goldwatch.operators` takes them: parameters by caffe.proto's names, weights behind the bottoms."""
 
 from __future__ import annotations
 

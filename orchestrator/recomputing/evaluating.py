@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
 from .original import NotComputable
 
-_FACTORS = frozenset(("Mul", "Div", "BatchNormalization", "BatchNorm", "Scale", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "RealDiv"))
+_FACTORS = frozenset(
+    "Mul Div BatchNormalization BatchNorm Scale FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 RealDiv".split()
+)
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
 
 
@@ -118,7 +120,7 @@ class Piece:
                 inputs.append(self._constant(argument, exact=number in folded or number in self._constants))
         return inputs
 
-    def _folds(self) -> frozenset:
+    def _folds(self) -> FrozenSet[int]:
         """Return the nodes whose weights a device holds as they are, but for one rounding: those of a sum that nothing is folded into."""
         sums = [number for number, call in self.calls if self._is(call.node, "sums")]
         types = {call.node.type for number, call in self.calls if number not in self._constants}
@@ -127,7 +129,8 @@ class Piece:
     def _constant(self, array: Array, exact: bool) -> Value:
         """Return weights as the device holds them: rounded to its type.
 
-        Where the compiler may have folded others into them, or keeps them in float32, nobody knows the rounded values: they may be off by one rounding.
+        Where the compiler may have folded others into them, or keeps them in float32, nobody knows the rounded values: they may be off by
+        one rounding.
         """
         array = np.asarray(array)
         if array.dtype.kind != "f" or self._dtype not in ROUNDING:

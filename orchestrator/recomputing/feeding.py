@@ -43,7 +43,7 @@ class Feed(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A data input of a device op: its number, the output that feeds it, the value of the original that this is, the op behind it and its output."""
+    """A data input of a device op: its number, the output that feeds it, the original's value that this is, the op behind, its output."""
 
     number: int
     producer: OpNode

@@ -25,8 +25,8 @@ class OwnError(NamedTuple):
     ratio
         The root mean square of x − y over that of the error which rounding explains.
     slice_ratio
-        The largest ``ratio`` of any slice along any axis; a tenth of the whole's error is granted to each, so that slices next to nothing do
-        not rule.
+        The largest ``ratio`` of any slice along any axis; a tenth of the whole's error is granted to each, so that slices next to
+        nothing do not rule.
     worst
         The largest of (x − y) / (the error that rounding explains there, and of the whole).
     worst_at
@@ -39,7 +39,7 @@ class OwnError(NamedTuple):
         a, for which ‖x − a·y‖ is smallest; NaN where y is zero.
     explained
         The relative distance that rounding explains.
-    count
+    elements
         How many elements were compared.
     """
 
@@ -52,7 +52,7 @@ class OwnError(NamedTuple):
     unequal: int
     factor: float
     explained: float
-    count: int
+    elements: int
 
     @property
     def doubtful(self) -> bool:
@@ -98,7 +98,7 @@ def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
         unequal=0,
         factor=dot / squares[2] if squares[2] else math.nan,
         explained=_root(squares[1], squares[2]),
-        count=count,
+        elements=count,
     )
 
 
@@ -131,7 +131,8 @@ def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
     """
     alike = (x == y) | np.isnan(y) | (np.isfinite(x) & np.isfinite(y))
     largest = ROUNDING[dtype].largest if dtype in ROUNDING else math.inf
-    near = (np.sign(x) == np.sign(y)) & (np.abs(y) + 4.0 * np.where(np.isfinite(unit), unit, 0.0) >= largest) & (np.abs(x) >= largest * 0.98)
+    reach = np.abs(y) + 4.0 * np.where(np.isfinite(unit), unit, 0.0)
+    near = (np.sign(x) == np.sign(y)) & (reach >= largest) & (np.abs(x) >= largest * 0.98)
     beyond = near & np.isfinite(x)
     rounded_up = near & np.isinf(x) & (np.abs(y) <= largest * 1.02)
     return int(np.count_nonzero(~(alike | beyond | rounded_up)))

@@ -56,7 +56,8 @@ def near_model(model: str, golden: str) -> NearModel:
     if isinstance(path, str):
         if _is(path, wanted):
             return NearModel(path, weights if isinstance(weights, str) and os.path.isfile(weights) else None)
-        note = "the original model %s %s golden data were made of it" % (path, "has changed since" if os.path.exists(path) else "is gone since")
+        happened = "has changed since" if os.path.exists(path) else "is gone since"
+        note = "the original model %s %s golden data were made of it" % (path, happened)
     for folder in dict.fromkeys((here, golden, os.path.dirname(os.path.normpath(golden)), "")):
         for near in _models(folder)[:_MOST_FILES]:
             if _is(near, wanted):

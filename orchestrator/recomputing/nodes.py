@@ -87,7 +87,8 @@ class OnnxNodes(Nodes):
 
 
 def _constant(attributes: Dict[str, Any]) -> Array:
-    for name, dtype in (("value", None), ("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+    kinds = {"value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    for name, dtype in kinds.items():
         if name in attributes:
             return np.asarray(attributes[name], dtype)
     raise NotComputable("a constant without a value that is an array")

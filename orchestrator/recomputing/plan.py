@@ -108,7 +108,8 @@ class Plan:
         self._stretch = quantised_stretch(graph)
         original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         self.recorded = recorded = Recorded(combo, graph, self._pairing)
-        self.feeder = feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins, network_input, original.reads_shape)
+        counterparts = Counterparts(graph, groups_of(graph), original.has)
+        self.feeder = feeder = Feeder(graph, counterparts, recorded, original.joins, network_input, original.reads_shape)
         for file in recorded.files:
             self._plan(file, feeder, recorded)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):

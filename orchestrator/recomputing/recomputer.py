@@ -140,7 +140,8 @@ class Recomputer:
         planned = self._planned[name]
         try:
             fed = self._fed(planned)
-            value = self._value(planned, Piece(planned.cut, self._nodes, self._order, compute_type(planned.op)).values(fed, Arithmetic()), index)
+            piece = Piece(planned.cut, self._nodes, self._order, compute_type(planned.op))
+            value = self._value(planned, piece.values(fed, Arithmetic()), index)
             if value is None:
                 return None
             actual, stored = self._actual(planned, index, value.array.shape)
@@ -313,7 +314,7 @@ def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:
     if isinstance(model, OnnxOriginal):
         return OnnxNodes(model)
     if isinstance(model, CaffeOriginal):
-        return CaffeNodes(model, weights or find_weights(model.path))
+        return CaffeNodes(model, weights or find_weights(model.path or ""))
     return TfNodes(model)
 
 

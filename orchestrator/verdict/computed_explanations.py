@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import List, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ _RIGHT = 0.01
 """Relative distance of what is right beside what was not written."""
 _EMPTY = "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: that part was not written"
 _NEXT_EMPTY = "look at the operator's tiling in the compiled model, and run the same input twice: what was not written may hold other values then"
+Array = Any
+
 _SAME = 1e-3
 """An output is its input where it differs from it by no more than this, relatively: one rounding to float16."""
 
@@ -110,7 +112,7 @@ def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:
     return None
 
 
-def _letters(values: np.ndarray) -> tuple:
+def _letters(values: Array) -> Tuple[str, ...]:
     return ("N", "C", "H", "W") if values.ndim == 4 else tuple(str(axis) for axis in range(values.ndim))
 
 

@@ -38,7 +38,10 @@ def computed_by_golden(
     for number, output in op.outputs.items():
         if not output.compared or output.whole:
             continue
-        found.append(_computed(op, output, inputs, whole, told) if known(op.type) or told is not None else Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
+        if known(op.type) or told is not None:
+            found.append(_computed(op, output, inputs, whole, told))
+        else:
+            found.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
     return found
 
 
@@ -80,7 +83,7 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
 
 
 def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
-    """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; None where golden data do not show it."""
+    """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; None: golden data show nothing."""
     own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), None)
     if own is None:
         return None

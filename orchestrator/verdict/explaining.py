@@ -28,6 +28,7 @@ from .explanations import (
     explanations_of,
     older_dump,
     other_dump,
+    perhaps_other_dump,
 )
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
@@ -157,10 +158,13 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
 
 def _stale(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> List[Explanation]:
     """Return an explanation where the dump of an output is not what the operators behind it read, or is older than the model file."""
-    if _golden_right(estimate, inputs, reader) and _right_behind(estimate, inputs, reader) and _unread(estimate, inputs, reader):
+    golden_right = _golden_right(estimate, inputs, reader)
+    if golden_right and _right_behind(estimate, inputs, reader) and _unread(estimate, inputs, reader):
         return [other_dump()]
     age = reader.stale(estimate.op)
-    return [older_dump(age)] if age else []
+    if age:
+        return [older_dump(age)]
+    return [perhaps_other_dump()] if golden_right and _contradicted(estimate, inputs, reader) == READER else []
 
 
 def _right_behind(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> Optional[bool]:

@@ -111,6 +111,11 @@ def other_dump() -> Explanation:
     return _explanation("stale-dump", 1.0, _OTHER_FILE)
 
 
+def perhaps_other_dump() -> Explanation:
+    """Return the explanation that a dump file may not be what the operators behind it read."""
+    return _explanation("stale-dump", 0.0, _PERHAPS)
+
+
 class Other(NamedTuple):
     """Another golden tensor of the same shape.
 
@@ -202,7 +207,7 @@ def explanations_of(
     if around.golden_right and around.right_behind and around.unread:
         found.insert(0, other_dump())
     elif around.golden_right:
-        found += [_explanation("stale-dump", 0.0, _PERHAPS)] if around.contradicted == READER else []
+        found += [perhaps_other_dump()] if around.contradicted == READER else []
     elif around.contradicted and not any(entry.blameless or entry.kind == "padding" for entry in found):
         sentence = _BEHIND.get(around.contradicted)
         certain = _explanation("wrong-golden", 1.0, _CONTRADICTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
 from ..comparing.row import Row
 from ..dumps.place import Place
@@ -138,3 +138,9 @@ class Observations:
             # Nearly sorted: sorting each place by itself takes a fraction of the comparisons.
             self._ordered = [op for _, ops in sorted(by_key.items()) for op in sorted(ops, key=attrgetter("key_at_place"))]
         return self._ordered
+
+
+def several_times(ops: Iterable[ObservedOp]) -> Set[Tuple[Place, str]]:
+    """Return the place and name of each operator that has several executions among some."""
+    files: Dict[Tuple[Place, str], str] = {}
+    return {(op.place, op.name) for op in ops if files.setdefault((op.place, op.name), op.file) != op.file}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from goldwatch.recomputing.by_golden import recomputed
+
 
 def half(values):
     return values.astype(np.float16)
@@ -34,6 +36,12 @@ def before_the_command(text):
 def only(summary):
     (suspect,) = summary["suspects"]
     return suspect
+
+
+def own_error(op_type, inputs, output):
+    """The error that an operator adds by what golden data tell of it, by float32 inside; None where they do not tell it."""
+    found = recomputed(op_type, inputs, output, None, None)
+    return None if found is None else found.tight
 
 
 def logits(scene, random):

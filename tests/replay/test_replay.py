@@ -183,7 +183,8 @@ def test_what_pycaffe_dies_of_costs_one_op(device, monkeypatch) -> None:
     result = device.replay(backend="caffe")
     told = reasons(result)
     assert culprits(result) == ["sig"] and outputs(result)["cat"] == "pass"
-    assert "fc" in told and told["pool1"].startswith("not replayed: caffe ended (killed by SIGABRT): ") and "Pooling" in told["pool1"]
+    # What it dies of is computed by goldwatch itself.
+    assert told == {} and outputs(result)["pool1"] == outputs(result)["fc"] == "pass"
 
 
 def failing(device, **options):
@@ -249,7 +250,8 @@ def test_an_opened_result_has_its_culprits(device) -> None:
 
 def test_some_ops_and_limits_of_ones_own(device) -> None:
     device.write({"fc": "scale:1.002", "cat": "scale:1.002"})
-    assert culprits(device.replay()) == []
+    assert sorted(culprits(device.replay())) == ["cat", "fc"]
+    assert culprits(device.replay(out=device.path("wide"), limits=(parse_limit("RelativeEuclideanDistance=0.01"),))) == []
     tight = (parse_limit("RelativeEuclideanDistance=0.001"),)
     result = device.replay(out=device.path("tight"), ops=("f*", "cat"), limits=tight)
     assert sorted(culprits(result)) == ["cat", "fc"] and set(outputs(result)) == {"cat", "fc"}

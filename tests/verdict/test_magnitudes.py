@@ -44,6 +44,7 @@ def test_any_magnitude_is_judged(scene, seed, model):
 def test_an_error_beyond_all_measure_is_a_suspect_and_no_one_elses(scene):
     values = np.linspace(1, 2, 8)
     scene.data(values)
+    scene.made["data"] = values
     for number in range(10):
         made = values * (1e200 if number == 3 else 1.0)
         scene.op("op%d" % number, "Relu", ["data"], values, made, dtype=np.float64, npy=False)

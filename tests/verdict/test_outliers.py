@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scenes import own_error
 
 from goldwatch.comparing.patterns import AlignedPair
 from goldwatch.verdict.own_error.outliers import ordinary
-from goldwatch.verdict.own_error.recomputing import own_error
 
 LARGE = [5, 17, 40]
 REST = [channel for channel in range(64) if channel not in LARGE]
@@ -54,7 +54,7 @@ def test_what_large_channels_hide_is_the_producers(scene, random, wrong):
     assert [suspect["op"] for suspect in summary["suspects"]] == ["emb"]
     assert "when a few large values are left out that hide it" in summary["suspects"][0]["evidence"]
     assert summary["first_divergence"]["op"] == "norm" and summary["first_divergence"]["inputs"] == "good"
-    assert "the operator makes of them what it should: the error is inherited, and grew on the way. Besides, emb (GatherV2) is susp" in text
+    assert "own inputs it is right, so the error is inherited, and grew on the way. Besides, emb (GatherV2) is susp" in text
 
 
 def test_healthy_networks_with_large_channels_have_no_suspect(scene, random):

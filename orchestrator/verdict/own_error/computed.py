@@ -8,12 +8,12 @@ from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ...comparing.row import FAIL
+from ...comparing.row import FAIL, PASS
 from ...dumps.place import Place
 from ...judging.computed import RIGHT, UNKNOWN, Judged
 from ...recomputing.measured import OwnError
 from ..inputs import BAD, Inputs
-from ..observations import ObservedOp
+from ..observations import ObservedOp, several_times
 from ..seen import Observation
 from ..words import percent
 from .estimated import HIGHEST_SCORE, Estimate, Estimates, Told
@@ -70,9 +70,10 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
     """
     changes: Dict[int, Estimate] = {}
     feeding = estimates.feeding
+    several = several_times(feeding.ops)
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
         one = judged.get((op.place, op.name, output.number))
-        if one is None or one.state == UNKNOWN or one.own is None:
+        if one is None or one.state == UNKNOWN or one.own is None or (op.place, op.name) in several:
             if multiplies(op.type) and SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT:
                 # How much a sum of products cancels is not known here.
                 changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
@@ -84,6 +85,9 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             if fails and golden_follows(op, output) is False:
                 right = replace(right, score=HIGHEST_SCORE, told=Told(_GOLDEN_WRONG), golden_wrong=True)
             changes[number] = right
+            continue
+        if output.verdict == PASS and any(state.state == BAD and state.owner is not op for state in entry.inputs):
+            # What its producer wrote is not what it read: a dump of another run.
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
         told = Told(sentence_of(one.own))
@@ -103,6 +107,6 @@ def sentence_of(own: OwnError) -> str:
         which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
         return "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
     if own.unequal:
-        return "%d of its %d values do not follow from the device's own inputs" % (own.unequal, own.count)
+        return "%d of its %d values do not follow from the device's own inputs" % (own.unequal, own.elements)
     said = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
     return "%s; rounding explains %s" % (said, percent(own.explained))

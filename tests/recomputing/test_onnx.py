@@ -1,0 +1,179 @@
+"""ONNX networks whose operators are computed again: what is right is not accused, what is wrong is a suspect though it passes."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import numpy as np
+import onnx_models as build
+import onnx_networks as networks
+import pytest
+from onnx import helper
+from onnx_run import even
+from scenes import kinds, only
+
+from goldwatch.engine import recomputation
+
+node = helper.make_node
+FUSED = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
+
+
+def cnn(net, **options):
+    return net.prepare(networks.cnn(), {"x": even((2, 3, 16, 16))}, FUSED, **options)
+
+
+def transformer(net, **options):
+    return net.prepare(networks.transformer(), {"x": even((1, 8, 32))}, **options)
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+@pytest.mark.parametrize("network", [cnn, transformer])
+def test_in_a_healthy_run_every_operator_is_right(net, network, mode):
+    network(net, mode=mode)
+    code, result, text = net.compare("--recompute", "all")
+    found = result["summary"]["recomputed"]
+    assert (code, found["wrong"], result["summary"]["suspects"]) == (0, 0, [])
+    assert found["ops"] == found["right"] >= 6 and found["model"].endswith("m.onnx")
+    assert "computed again from the device's own inputs: %d ops: %d right, 0 wrong" % (found["ops"], found["ops"]) in text
+
+
+@pytest.mark.parametrize("op, factor, said", [("/conv2/Conv", 1.01, "1.00 %"), ("/fc/Gemm", 0.99, "0.99 %")])
+def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor, said):
+    cnn(net, fault=(op, lambda array: array * np.float32(factor)))
+    code, result, text = net.compare()
+    suspect = only(result["summary"])
+    assert (code, result["summary"]["failed"]) == (0, 0)
+    assert (suspect["op"], kinds(suspect)[0]) == (op, "scale") and "differs by %s from what is computed" % said in suspect["evidence"]
+    assert net.compare("--strict")[0] == 1
+
+
+def test_an_operator_that_did_nothing(net):
+    before = cnn(net)
+    pooled = before.output("MaxPool_1").array.astype(np.float32)
+    net.dump({"x": even((2, 3, 16, 16))}, FUSED, ("/conv2/Conv", lambda array: pooled))
+    code, result, _ = net.compare()
+    suspect = only(result["summary"])
+    assert (code, suspect["op"], kinds(suspect)) == (1, "/conv2/Conv", ["did-nothing"])
+
+
+def not_finite(array):
+    array = array.copy()
+    array.reshape(-1)[5] = np.nan
+    return array
+
+
+@pytest.mark.parametrize("op", ["/attn/q/MatMul", "/norm1/LayerNormalization"])
+def test_nan_that_follows_is_not_accused(net, op):
+    transformer(net, fault=(op, not_finite))
+    code, result, _ = net.compare("--recompute", "all")
+    assert (code, only(result["summary"])["op"], result["summary"]["recomputed"]["wrong"]) == (1, op, 1)
+
+
+def exchange(net, *names):
+    files = [only_file(net, "golden", name + ".0.*.npy") for name in names]
+    arrays = [np.load(path) for path in files]
+    for path, array in zip(files, reversed(arrays)):
+        np.save(path, array)
+
+
+def only_file(net, folder, name):
+    (path,) = glob.glob(net.path(folder, name))
+    return path
+
+
+def test_golden_files_that_were_exchanged_are_wrong_not_the_operators(net):
+    transformer(net)
+    exchange(net, "_attn_q_MatMul", "_attn_k_MatMul")
+    code, result, text = net.compare()
+    suspects = {suspect["op"]: kinds(suspect)[0] for suspect in result["summary"]["suspects"]}
+    assert code == 1 and suspects == {"/attn/q/MatMul": "wrong-golden", "/attn/k/MatMul": "wrong-golden"}
+    assert result["summary"]["recomputed"]["wrong"] == 0 and "error is its own" not in text
+
+
+def test_without_the_original_model_simple_operators_are_computed(net):
+    transformer(net, fault=("/attn/Softmax", lambda array: array * np.float32(1.02)))
+    for name in ("m.onnx", os.path.join("golden", "manifest.json")):
+        os.remove(net.path(name))
+    code, result, _ = net.compare("--recompute", "all")
+    found, suspect = result["summary"]["recomputed"], only(result["summary"])
+    assert (code, suspect["op"], found["wrong"], found["model"]) == (0, "/attn/Softmax", 1, None)
+    assert found["right"] >= 4
+
+
+def test_none_computes_nothing(net):
+    cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
+    code, result, text = net.compare("--recompute", "none")
+    assert code == 0 and "recomputed" not in result["summary"] and "computed again" not in text
+
+
+def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, monkeypatch):
+    cnn(net)
+    monkeypatch.setattr(recomputation, "SHARE", 0.0)
+    monkeypatch.setattr(recomputation, "LEAST_COST_S", 5e-4)
+    some = net.compare()[1]["summary"]["recomputed"]
+    assert 0 < some["ops"] < 6 and net.compare()[1]["summary"]["recomputed"] == some
+    monkeypatch.setattr(recomputation, "LEAST_COST_S", 0.0)
+    assert "recomputed" not in net.compare()[1]["summary"]
+    assert net.compare("--recompute", "all")[1]["summary"]["recomputed"]["ops"] == 6
+    net.dump({"x": even((2, 3, 16, 16))}, FUSED, ("/fc/Gemm", lambda array: array * np.float32(1.5)))
+    assert net.compare()[1]["summary"]["recomputed"]["wrong"] == 1
+
+
+def test_the_original_model_that_is_gone_is_said_and_another_path_is_taken(net):
+    cnn(net)
+    os.makedirs(net.path("elsewhere"))
+    os.rename(net.path("m.onnx"), net.path("elsewhere", "it.onnx"))
+    code, result, text = net.compare("--recompute", "all")
+    assert code == 0 and result["summary"]["recomputed"]["model"] is None and "m.onnx is gone since golden data were made of it" in text
+    code, result, text = net.compare("--recompute", "all", "--original", "elsewhere/it.onnx")
+    assert result["summary"]["recomputed"]["model"] == "elsewhere/it.onnx" and result["summary"]["recomputed"]["right"] == 6
+
+
+def test_an_original_model_that_is_not_there_is_an_error(net):
+    cnn(net)
+    assert net.compare("--original", "no.onnx")[0] in (2, 4)
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+def test_other_input_is_the_only_explanation(net, mode):
+    cnn(net, device_feeds={"x": even((2, 3, 16, 16), 5)}, mode=mode)
+    code, result, text = net.compare()
+    suspect = only(result["summary"])
+    assert code == 1 and suspect["op"].startswith("Conv_0") and kinds(suspect) == ["other-input"]
+    assert "no operator need be wrong" in text
+
+
+def cancelling(net, **options):
+    """What MatMul makes of a sum is next to nothing beside it, so that rounding shows; and counts little in the output."""
+    state = np.random.RandomState(3)
+    weights = state.standard_normal((64, 32)).astype(np.float16).astype(np.float32)
+    weights[1::2] = -weights[::2]
+    arrays = {"offset": np.float32(1000.0), "w": weights, "small": np.float32(2.0**-10)}
+    nodes = [
+        node("Add", ["x", "offset"], ["a"], name="raise"),
+        node("MatMul", ["a", "w"], ["b"], name="cancel"),
+        node("Mul", ["b", "small"], ["c"], name="shrink"),
+        node("Add", ["c", "z"], ["y"], name="out"),
+    ]
+    inputs = [build.value("x", (32, 64)), build.value("z", (32, 32))]
+    proto = build.model(nodes, inputs, [build.value("y", (32, 32))], [build.weight(name, array) for name, array in arrays.items()])
+    return net.prepare(proto, {"x": even((32, 64)), "z": even((32, 32), 6)}, **options)
+
+
+def verdicts(result):
+    return {row["tensor"]: row["verdict"] for row in result["rows"]}
+
+
+def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wrong_dump(net):
+    cancelling(net)
+    assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"
+    code, result, text = net.compare()
+    assert (code, verdicts(result)["cancel:output:0"], result["summary"]["suspects"]) == (0, "pass", [])
+    assert any("left limits by rounding alone" in one and "cancel:output:0" in one for one in result["summary"]["warnings"])
+    stale = only_file(net, "dump", "*/*/*/*/*/Add.raise.*")
+    net.dump({"x": even((32, 64)), "z": even((32, 32), 6)}, fault=("raise", lambda array: array + np.float32(2.0)))
+    assert os.path.exists(stale)
+    code, result, text = net.compare(force=False)
+    assert (code, verdicts(result)["cancel:output:0"]) == (1, "fail")
+    assert "raise" in [suspect["op"] for suspect in result["summary"]["suspects"]]
