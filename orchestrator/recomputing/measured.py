@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ..comparing.masks import masked_apart
 from ..operators import Value
 from ..tensors.rounding import ROUNDING, ulp
 
@@ -135,7 +136,9 @@ def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
     near = (np.sign(x) == np.sign(y)) & (reach >= largest) & (np.abs(x) >= largest * 0.98)
     beyond = near & np.isfinite(x)
     rounded_up = near & np.isinf(x) & (np.abs(y) <= largest * 1.02)
-    return int(np.count_nonzero(~(alike | beyond | rounded_up)))
+    odd = np.flatnonzero(~(alike | beyond | rounded_up))
+    # A mask of -1e9 that float16 stores as -Inf is no overflow.
+    return odd.size - int(np.count_nonzero(masked_apart(x.reshape(-1)[odd], y.reshape(-1)[odd])))
 
 
 def _root(upper: float, lower: float) -> float:
