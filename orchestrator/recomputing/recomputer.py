@@ -215,7 +215,7 @@ class Recomputer:
             if actual.size != expected.size:
                 raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
             own = own_error(actual.reshape(expected.shape), Value(expected), made.dtype.name)
-            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own)]
+            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)]
         except NotComputable as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
         except (GoldwatchError, NotComparable) as error:
