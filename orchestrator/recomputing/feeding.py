@@ -132,7 +132,9 @@ class Feeder:
                 number = desc.origin_index if desc.origin_name == entry.producer else index if op.name == entry.producer else None
                 if number == entry.output_index and all(size >= 0 for size in shape):
                     return Feed(Tensor.from_array(np.zeros(shape, np.float32)), TensorDesc(), shape)
-        return None
+        # No op of the device need hand out a value that is only squeezed.
+        golden = self._network_input(entry.producer, entry.output_index)
+        return None if golden is None else Feed(Tensor.from_array(np.zeros(golden.shape, np.float32)), TensorDesc(), golden.shape)
 
     def copied(self, op: OpNode) -> Optional[Feed]:
         """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where it was not recorded."""

@@ -94,9 +94,14 @@ def _where(place: Place) -> str:
 
 
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
+        again = "; computed again from the golden input (the device's was not dumped) it comes out otherwise"
+        return again + ", so the error may be its own, or that of other data given to the device."
     if estimate is not None and estimate.computed is not None:
         return "; computed again from the device's own inputs it comes out otherwise, so the error is its own."
     if estimate is not None and estimate.follows and not estimate.golden_wrong and first.inputs != BAD:
+        if first.inputs == GOOD and not estimate.inputs_distance:
+            return "; its inputs are equal to golden data, and computed again from them it is right: the difference is rounding of its own."
         return "; computed again from the device's own inputs it is right, so the error is inherited, and grew on the way."
     if first.inputs == GOOD:
         return _out_of_good(estimate)

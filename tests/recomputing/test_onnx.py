@@ -17,6 +17,7 @@ from goldwatch.engine import recomputation
 
 node = helper.make_node
 FUSED = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
+FIRST = "Conv_0/bn/BatchNormalization/relu/Relu"
 
 
 def cnn(net, **options):
@@ -46,6 +47,37 @@ def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor,
     assert (code, result["summary"]["failed"]) == (0, 0)
     assert (suspect["op"], kinds(suspect)[0]) == (op, "scale") and "differs by %s from what is computed" % said in suspect["evidence"]
     assert net.compare("--strict")[0] == 1
+
+
+@pytest.mark.parametrize("mode, says", [("output", "may be its own, or that of other data given to the device"), ("all", "is its own.")])
+def test_of_an_input_that_was_not_dumped_nothing_is_claimed(net, mode, says):
+    cnn(net, mode=mode, fault=("Conv_0", lambda array: array * np.float32(1.25)))
+    code, result, text = net.compare()
+    suspect = only(result["summary"])
+    assert (code, suspect["op"]) == (1, FIRST) and "so the error " + says in text
+    assert ("was not dumped" in suspect["evidence"]) == ("device's own inputs" not in suspect["evidence"]) == (mode == "output")
+
+
+def squeezed_within_an_op():
+    """A squeezed value of which a later op reads the shape, while the device hands out only what is made of it."""
+    nodes = [
+        node("Slice", ["x", "from", "to", "axis"], ["part"], name="slice"),
+        node("Squeeze", ["part", "axis"], ["flat"], name="squeeze"),
+        node("Mul", ["flat", "two"], ["twice"], name="mul"),
+        node("Shape", ["flat"], ["wanted"], name="shape"),
+        node("Reshape", ["twice", "wanted"], ["again"], name="reshape"),
+        node("MatMul", ["again", "w"], ["y"], name="fc"),
+    ]
+    numbers = {"w": even((8, 8)), "from": np.array([0]), "to": np.array([1]), "axis": np.array([0]), "two": np.float32(2.0)}
+    initializers = [build.weight(name, array) for name, array in numbers.items()]
+    return build.model(nodes, [build.value("x", (3, 4, 8))], [build.value("y", (4, 8))], initializers)
+
+
+def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
+    net.prepare(squeezed_within_an_op(), {"x": even((3, 4, 8))}, [("slice", "squeeze", "mul"), ("shape", "reshape", "fc")])
+    code, result, _ = net.compare("--recompute", "all")
+    found = result["summary"]["recomputed"]
+    assert (code, found["ops"], found["right"], found["not_computed"]) == (0, 2, 2, [])
 
 
 def test_an_operator_that_did_nothing(net):

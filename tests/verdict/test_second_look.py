@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scenes import own_error
+from scenes import half, own_error
 
 from goldwatch.comparing.patterns import AlignedPair, distinct_values, lattice_step
 from goldwatch.recomputing.by_golden import known
@@ -278,6 +278,16 @@ def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherite
     _, summary, text = scene.compare()
     assert (summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == ("sm", "good")
     assert "computed again from the device's own inputs it is right, so the error is inherited" in text
+
+
+def test_what_rounds_otherwise_out_of_equal_inputs_has_inherited_nothing(scene, random):
+    one, other = (scene.data(half(random.standard_normal((8, 16))).astype(np.float32), name) for name in ("one", "other"))
+    made = (one * other).astype(np.float16)
+    made[:, ::8] = np.nextafter(made[:, ::8], np.float16(0))
+    scene.op("product", "Mul", ["one", "other"], one * other, made)
+    _, summary, text = scene.compare("--limit", "type=Mul:MaxAbsoluteError=0")
+    assert (summary["first_divergence"]["op"], summary["suspects"]) == ("product", [])
+    assert "computed again from them it is right: the difference is rounding of its own." in text and "inherited" not in text
 
 
 def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene, random):
