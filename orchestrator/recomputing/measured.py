@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
     )
 
 
-def decided_error(wrong: Sequence[Array]) -> OwnError:
+def decided_error(wrong: Array) -> OwnError:
     """Return the error of decisions: how many do not follow.
 
     Parameters
