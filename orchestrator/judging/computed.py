@@ -90,8 +90,8 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
     excused = beyond(one.loose)
     if excused > 1.0:
         return Judged(WRONG, one.loose, excused)
-    others = [computed[other] for other in habits[one.kind, one.dtype] if other != key]
-    share = _coarse_share(others) if len(others) >= ENOUGH_OTHERS else 1.0
+    others = [computed[other] for other in habits[one.kind, one.dtype] if computed[other].op != one.op]
+    share = _coarse_share(others) if len({other.op for other in others}) >= ENOUGH_OTHERS else 1.0
     # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse. So it does in slices where the
     # device is known to compute coarsely.
     between = _between(one.tight.ratio, one.loose.ratio, share) / MOST_RATIO
@@ -101,12 +101,16 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
 
 
 def _coarse_share(others: List[Recomputed]) -> float:
-    """Return the share of the coarser arithmetic's error that the device shows in most others: 0 where it computes in float32 inside.
+    """Return the share of the coarser arithmetic's error that the device shows in other operators: 0 where it computes in float32 inside.
 
-    The upper quartile: an operator of few terms shows nothing of it, and few operators are wrong.
+    The second largest: an operator of few terms shows nothing of it, and one may be wrong.
     """
-    shares = sorted(_share(other.tight, other.loose) for other in others if other.tight is not None)
-    return shares[(3 * len(shares)) // 4] if shares else 1.0
+    of_each: Dict[str, float] = {}
+    for other in others:
+        if other.tight is not None:
+            of_each[other.op] = max(of_each.get(other.op, 0.0), _share(other.tight, other.loose))
+    shares = sorted(of_each.values())
+    return shares[max(0, len(shares) - 2)] if shares else 1.0
 
 
 def _share(tight: OwnError, loose: Optional[OwnError]) -> float:

@@ -100,6 +100,13 @@ class Operator:
     per_row: bool = False
     check: Optional[Check] = None
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether its sums are of products, whose factors a cube unit may shorten: convolutions, products of matrices, recurrent layers."""
+        return self.sums and self.compute.__module__.rpartition(".")[2] in _OF_PRODUCTS
+
+
+_OF_PRODUCTS = frozenset(("sums", "products", "recurrent", "unrolled"))
 
 _OPERATORS: Dict[Tuple[str, str], Operator] = {}
 

@@ -18,7 +18,7 @@ from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, co
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of
 from .measured import OwnError, decided_error, own_error
-from .recomputed import DECISION, MOVE, SUM, VECTOR
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR
 
 Array = Any
 Formula = Callable[[Sequence[Value], Arithmetic], Value]
@@ -144,8 +144,12 @@ def recomputed(
             made = formula(targets, Arithmetic())
             name = op_type.lower()
             entry = find(ASCEND, op_type)
-            adds = name in _SUMS or (entry is not None and entry.sums)
-            kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if adds else VECTOR
+            if entry is not None and entry.multiplies:
+                kind = PRODUCT
+            elif name in _SUMS or (entry is not None and entry.sums):
+                kind = SUM
+            else:
+                kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else VECTOR
             if output.target.dtype.kind != "f":
                 wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
                 return ByGolden(kind if kind == MOVE else DECISION, decided_error(wrong), None)
@@ -212,15 +216,18 @@ def _confirmed(
         off = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if off is not None and off <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
-            return formula, 0.0
-    best, chosen = max(FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0), None
+            return formula, off
+    most = max(FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0)
+    best, chosen = np.inf, None
     for formula in _formulas(op_type, goldens, golden, dtype):
-        off = _distance(formula, goldens, golden)
-        if off is not None and off <= best:
-            best, chosen = off, formula
-        if off is not None and off <= _EQUAL:
+        found = _compared(formula, goldens, golden)
+        if found is None or not (found.distance <= most or found.ratio <= _EXPLAINED):
+            continue
+        if found.distance < best:
+            best, chosen = found.distance, formula
+        if found.distance <= _EQUAL:
             break
-    return chosen, best
+    return chosen, float(best) if chosen is not None else 0.0
 
 
 def _by_attributes(op_type: str, told: Optional[Told]) -> Iterator[Formula]:
@@ -253,7 +260,13 @@ def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
 
 
 def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
-    """Return how far a golden output is from what a formula makes of inputs, beyond what float32 explains; None where it does not fit."""
+    """Return how far a golden output is from what a formula makes of inputs; None where they do not fit it."""
+    found = _compared(formula, inputs, golden)
+    return None if found is None else found.distance
+
+
+def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[OwnError]:
+    """Return how a golden output differs from what a formula makes of inputs; None where they do not fit it."""
     try:
         with np.errstate(all="ignore"):
             made = formula(inputs, Arithmetic())
@@ -265,11 +278,9 @@ def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
     if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
     if golden.dtype.kind != "f":
-        return 0.0 if np.array_equal(made.array, golden) else None
+        return decided_error(np.zeros(golden.shape, bool)) if np.array_equal(made.array, golden) else None
     found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
-    if found.odd or not np.isfinite(found.distance):
-        return None
-    return 0.0 if found.ratio <= _EXPLAINED else found.distance
+    return None if found.odd or not np.isfinite(found.distance) else found
 
 
 def _node(

@@ -56,6 +56,11 @@ class Piece:
         return any(self._is(call.node, "sums") for _, call in self.calls)
 
     @property
+    def multiplies(self) -> bool:
+        """Whether a node of it adds products."""
+        return any(self._is(call.node, "multiplies") for _, call in self.calls)
+
+    @property
     def moves(self) -> bool:
         """Whether all its nodes only move values."""
         return all(self._is(call.node, "moves") for number, call in self.calls if number not in self._constants and call.constant is None)

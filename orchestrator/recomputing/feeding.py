@@ -144,7 +144,14 @@ class Feeder:
         tensor, came_in = self._recorded.input(op, source)
         if tensor is not None and came_in:
             return Feed(tensor, desc_at(op.input_descs, source))
-        return self._made(producer, output) if producer is not None else None
+        if producer is None:
+            return None
+        made = self._made(producer, output)
+        if made is None and producer.type in INPUT_TYPES:
+            counterpart = self._counterparts.of_output(producer, output)
+            given = self._network_input(counterpart.golden_op or producer.name, counterpart.golden_index or 0)
+            return None if given is None else Feed(given, TensorDesc(), None, True)
+        return made
 
     def _sources(self, op: OpNode) -> List[_Source]:
         found = []

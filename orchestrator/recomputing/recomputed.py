@@ -9,7 +9,7 @@ from .measured import OwnError
 
 Array = Any
 
-SUM, VECTOR, MOVE, DECISION = "sum", "vector", "move", "decision"
+PRODUCT, SUM, VECTOR, MOVE, DECISION = "product", "sum", "vector", "move", "decision"
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Recomputed:
     op, op_type, number
         The device's op and which of its outputs.
     kind
-        ``sum`` (adds products or many values), ``vector``, ``move`` (only moves values) or ``decision``.
+        ``product`` (adds products), ``sum`` (adds many values), ``vector``, ``move`` (only moves values) or ``decision``.
     dtype
         Of the output on the device.
     tight

@@ -25,7 +25,7 @@ from .measured import OwnError, decided_error, own_error
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, SUM, VECTOR, ComputedPair, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, ComputedPair, Recomputed
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -220,7 +220,7 @@ class Recomputer:
             if actual.size != expected.size:
                 raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
             own = own_error(actual.reshape(expected.shape), Value(expected), made.dtype.name)
-            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own)]
+            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)]
         except NotComputable as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
         except (GoldwatchError, NotComparable) as error:
@@ -243,7 +243,7 @@ class Recomputer:
             if value is None:
                 raise CannotCompute("its output %d is not computed here" % (plan.golden_index or 0))
             actual, stored = self._actual(planned, plan.tensor_index or 0, value.array.shape)
-            kind = SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
+            kind = _kind(piece)
             if value.array.dtype.kind != "f" or actual.dtype.kind != "f":
                 wrong = self._decided(piece, tight, value, actual, number, plan.golden_index or 0)
                 found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong), assumed=assumed))
@@ -299,6 +299,12 @@ class Recomputer:
             if wrong is not None:
                 return wrong
         return np.asarray(actual) != value.array
+
+
+def _kind(piece: Piece) -> str:
+    if piece.multiplies:
+        return PRODUCT
+    return SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
 
 
 def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:

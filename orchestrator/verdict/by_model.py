@@ -165,6 +165,10 @@ class JudgedModel:
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
         estimates = looked_at(estimates, reader.pair, judged)
+        # What only a second look suspects is computed, too.
+        accused = [entry.op for entry in estimates.suspects() if (entry.op.place, entry.op.name, entry.output.number) not in judged]
+        if accused:
+            estimates = with_computed(estimates, reader.recompute(inputs, accused, []), reader.golden_follows)
         if self.first_row is not None:
             self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
             self.own = estimates.worst_of(self.first.op, self.first.place)

@@ -14,6 +14,13 @@ from ..tensors.tensor import Tensor
 from .explanations import NOTHING_AROUND, Explanation, Surroundings, background_of, patterns_of, without_pattern
 from .own_error.estimated import Estimate
 
+_FITTED = ("scale", "bias")
+_RIGHT = 0.01
+"""Relative distance of what is right beside what was not written."""
+_EMPTY = "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: that part was not written"
+_NEXT_EMPTY = (
+    "look at the operator's tiling in the compiled model, and run the same input twice: what was not written may hold other values then"
+)
 Array = Any
 
 _SAME = 1e-3
@@ -49,11 +56,17 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     # The pair is that of the operator's own error: nothing came in with the inputs.
     alone = replace(estimate, distance=distance, inherited=own.explained if own is not None else 0.0, told=None)
     whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
+    unwritten = _not_written(beside)
+    if unwritten is not None:
+        return [unwritten]
     found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)]
     assumed = estimate.computed is not None and estimate.computed.assumed
     if assumed and not found:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
-    return found or without_pattern(alone, pair, NOTHING_AROUND)
+    rest = [_of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)]
+    # Factors and offsets of each index fit what has nothing to do with each other, too.
+    unrelated = [entry for entry in rest if entry.kind == "random" and found and found[0].kind in _FITTED]
+    return [*unrelated, *found] or rest
 
 
 def golden_is_wrong() -> Explanation:
@@ -61,6 +74,27 @@ def golden_is_wrong() -> Explanation:
     sentence = "computed of golden inputs its golden output comes out otherwise, and the device is right: the golden data are wrong"
     step = "make the golden data again; in-place layers of Caffe must be written out of place (goldwatch golden caffe deinplace)"
     return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def _not_written(beside: ComputedPair) -> Optional[Explanation]:
+    """Return an explanation where some indices of an axis are 0 throughout, though they should not be, and all others are right."""
+    if beside.actual.dtype.kind != "f":
+        return None
+    x, y = (np.asarray(side, np.float64) for side in (beside.actual, beside.computed))
+    for axis in range(x.ndim):
+        rest = tuple(other for other in range(x.ndim) if other != axis)
+        if not 1 < x.shape[axis] < x.size:
+            continue
+        empty = ~(x != 0).any(axis=rest) & (y != 0).any(axis=rest)
+        count = int(np.count_nonzero(empty))
+        if not 0 < count < x.shape[axis]:
+            continue
+        right = np.compress(~empty, x, axis), np.compress(~empty, y, axis)
+        size = float(np.linalg.norm(right[1]))
+        if size and float(np.linalg.norm(right[0] - right[1])) <= _RIGHT * size:
+            first = int(np.argmax(empty))
+            return Explanation("one-slice", 1.0, _EMPTY % (count, x.shape[axis], axis, first), _NEXT_EMPTY)
+    return None
 
 
 def _walked(pair: AlignedPair, estimate: Estimate) -> Optional[Walked]:
@@ -84,9 +118,15 @@ def _letters(values: Array) -> Tuple[str, ...]:
     return ("N", "C", "H", "W") if values.ndim == 4 else tuple(str(axis) for axis in range(values.ndim))
 
 
+def _of_computed(entry: Explanation) -> Explanation:
+    """Return an explanation that speaks of what was computed, not of golden data."""
+    sentence = entry.sentence.replace("the golden ones", "what is computed").replace("the golden", "what is computed")
+    return replace(entry, sentence=sentence)
+
+
 def _of_activation(entry: Explanation, pair: AlignedPair) -> Explanation:
     """Golden data cannot be those of another place here: they were computed."""
     if entry.kind != "wrong-golden":
-        return replace(entry, sentence=entry.sentence.replace("the golden", "what is computed"))
+        return _of_computed(entry)
     rectified = float(np.min(pair.target, initial=0.0)) >= 0
     return Explanation("activation", entry.share, _ACTIVATION[rectified], _NEXT_ACTIVATION)

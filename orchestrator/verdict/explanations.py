@@ -195,8 +195,8 @@ def explanations_of(
     """
     stale = [older_dump(around.stale)] if around.stale else []
     if estimate.fed_otherwise:
-        patterns = patterns_of(estimate, pair, (), around, whole) if pair is not None else []
-        return [_other_input(estimate, pair, around), *patterns, *stale]
+        # How the two differ is no fault of an operator's.
+        return [_other_input(estimate, pair, around), *stale]
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, pair, around)

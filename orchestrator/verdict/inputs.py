@@ -9,6 +9,7 @@ from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
 from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
+from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from .observations import Observations, ObservedOp
@@ -180,7 +181,17 @@ class Inputs:
         node, _, numbers = self._known(op)
         if node is None:
             return self.of(op) if self._graph(op) is None and self._is_first(op) else ()
-        return [state for state in self.of(op) if state.number in numbers and state.seen is not None] if numbers else ()
+        if not numbers:
+            return ()
+        found = [state for state in self.of(op) if state.number in numbers and state.seen is not None]
+        return found or self._copied(op, node, numbers[0])
+
+    def _copied(self, op: ObservedOp, node: OpNode, number: int) -> Sequence[InputState]:
+        """Return the input of the network that a Cast or TransData of the compiler's reads, by its output: it changes no value."""
+        row = op.outputs.get(0)
+        if node.type not in FOLLOWING_TYPES or row is None or row.verdict not in COMPARED:
+            return ()
+        return [InputState(number, BAD if row.verdict == FAIL else GOOD, row.tensor, row, None, op)]
 
     def stands_first(self, op: ObservedOp) -> bool:
         """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared.

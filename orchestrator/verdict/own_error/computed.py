@@ -17,13 +17,15 @@ from ..observations import ObservedOp, several_times
 from ..seen import Observation
 from ..words import percent
 from .estimated import HIGHEST_SCORE, Estimate, Estimates, Told
-from .expected import SUSPECT_SCORE
+from .expected import SUSPECT_SCORE, multiplies
 
 Key = Tuple[Place, str, int]
 
 _CONVICTED = 40.0
 """The least score of an operator that computing convicts: estimates stand behind it."""
 _PER_DECADE = 15.0
+_PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
+"""The score from which on a convolution or MatMul that could not be computed is a suspect: on public networks healthy ones reach 8."""
 _MOST_PLACES = 2
 """At how many places an operator is computed for being suspect or outside its limits."""
 
@@ -72,6 +74,9 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
         one = judged.get((op.place, op.name, output.number))
         if one is None or one.state == UNKNOWN or one.own is None or (op.place, op.name) in several:
+            if multiplies(op.type) and SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT:
+                # How much a sum of products cancels is not known here.
+                changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
             continue
         entry = estimates.of_output(number)
         if one.state == RIGHT:

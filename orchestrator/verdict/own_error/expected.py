@@ -84,8 +84,12 @@ def sum_noise(dtype: str) -> float:
 @lru_cache(maxsize=1024)
 def type_noise(op_type: str, dtype: str) -> float:
     """Return what all operators of a type may add and be right: products of matrices may be of factors with 8 bits."""
-    multiplies = any(word in op_type.lower() for word in _PRODUCTS)
-    return max(sum_noise(dtype), _SUM_NOISE["int8"]) if multiplies else sum_noise(dtype)
+    return max(sum_noise(dtype), _SUM_NOISE["int8"]) if multiplies(op_type) else sum_noise(dtype)
+
+
+def multiplies(op_type: str) -> bool:
+    """Tell whether operators of a type add products: convolutions, products of matrices."""
+    return any(word in op_type.lower() for word in _PRODUCTS)
 
 
 class Measured(NamedTuple):
