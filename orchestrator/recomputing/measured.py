@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from ..tensors.rounding import ROUNDING, ulp
 
 Array = Any
 
-_PIECE = 1 << 20
+_BLOCK = 1 << 15
+"""Elements that are measured at once: they stay in the cache."""
 
 
 class OwnError(NamedTuple):
@@ -73,37 +74,82 @@ def own_error(actual: Array, expected: Value, dtype: str) -> OwnError:
     dtype
         The output's element type on the device, as in the DataType column.
     """
-    x, y = np.asarray(actual, np.float64), np.asarray(expected.array, np.float64)
+    if dtype == "float64":
+        # Its squares may be too large or too small for it.
+        actual, expected = _scaled(actual, expected)
+    shape = np.shape(actual)
+    x, y, error = np.reshape(actual, -1), np.reshape(expected.array, -1), _flat_error(expected, shape)
+    # Squares of the differences and of what rounding explains.
+    off, unit = np.empty(x.size), np.empty(x.size)
+    sums, dot, odd, count = np.zeros(3), 0.0, 0, 0
     with np.errstate(all="ignore"):
-        unit = explained_error(y, expected.error, dtype)
-        both = np.isfinite(x) & np.isfinite(y)
-        odd = _odd(x, y, unit, dtype)
-        off = np.where(both, np.abs(x - y), 0.0)
-        unit = np.where(both & np.isfinite(unit), unit, 0.0)
-        size = np.where(both, y, 0.0)
-        count = int(np.count_nonzero(both))
-        squares = (float(np.sum(np.square(off))), float(np.sum(np.square(unit))), float(np.sum(np.square(size))))
-        whole = math.sqrt(squares[1] / count) if count else 0.0
-        share = np.where(off > 0, off / np.maximum(np.hypot(unit, whole), 5e-324), 0.0)
-        at = int(np.argmax(share)) if share.size else 0
-        worst = float(share.reshape(-1)[at]) if share.size else 0.0
-        dot = float(np.sum(np.where(both, x, 0.0) * size))
-        slice_ratio = _worst_slice(off, unit, 0.1 * whole)
+        for start in range(0, x.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            a, b = x[part].astype(np.float64), y[part].astype(np.float64)
+            squares = np.square(ulp(b, dtype)) / 12.0
+            if error is not None:
+                squares += np.square(error if error.ndim == 0 else error[part], dtype=np.float64)
+            apart = a - b
+            if not (np.isfinite(apart).all() and np.isfinite(squares).all()):
+                both = np.isfinite(a) & np.isfinite(b)
+                odd += _odd(a, b, np.sqrt(squares), dtype)
+                squares = np.where(both & np.isfinite(squares), squares, 0.0)
+                a, b, apart = (np.where(both, side, 0.0) for side in (a, b, apart))
+                count += int(np.count_nonzero(both))
+            else:
+                count += a.size
+            unit[part] = squares
+            np.multiply(apart, apart, out=off[part])
+            sums += float(off[part].sum()), float(squares.sum()), float(np.dot(b, b))
+            dot += float(np.dot(a, b))
+        squared_off, explained, size = (float(value) for value in sums)
+        whole = math.sqrt(explained / count) if count else 0.0
+        worst, at = _worst_element(off, unit, whole)
+        slice_ratio = _worst_slice(off.reshape(shape), unit.reshape(shape), 0.1 * whole)
     return OwnError(
-        distance=_root(squares[0], squares[2]),
-        ratio=_root(squares[0], squares[1]),
+        distance=_root(squared_off, size),
+        ratio=_root(squared_off, explained),
         slice_ratio=slice_ratio,
         worst=worst,
         worst_at=at,
         odd=odd,
         unequal=0,
-        factor=dot / squares[2] if squares[2] else math.nan,
-        explained=_root(squares[1], squares[2]),
+        factor=dot / size if size else math.nan,
+        explained=_root(explained, size),
         elements=count,
     )
 
 
-def decided_error(wrong: Sequence[Array]) -> OwnError:
+def _flat_error(expected: Value, shape: Tuple[int, ...]) -> Optional[Array]:
+    """Return the error of the values in a row, or one for all."""
+    if expected.error is None or np.size(expected.error) == 1:
+        return None if expected.error is None else np.asarray(expected.error).reshape(())
+    return np.broadcast_to(expected.error, np.shape(expected.array)).reshape(-1)
+
+
+def _worst_element(off: Array, unit: Array, whole: float) -> Tuple[float, int]:
+    """Return the largest difference over what rounding explains there and of the whole, and where it is; arrays are of squares."""
+    worst, at = 0.0, 0
+    for start in range(0, off.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        share = off[part] / np.maximum(unit[part] + whole * whole, 1e-300)
+        place = int(np.argmax(share))
+        if share[place] > worst:
+            worst, at = float(share[place]), start + place
+    return math.sqrt(worst), at
+
+
+def _scaled(actual: Array, expected: Value) -> Tuple[Array, Value]:
+    """Return the same by a power of two that brings the largest value near 1: nothing else in the result changes by it."""
+    finite = np.abs(expected.array[np.isfinite(expected.array)])
+    _, exponent = np.frexp(np.max(finite, initial=0.0))
+    error = None if expected.error is None else np.ldexp(np.asarray(expected.error, np.float64), -exponent)
+    with np.errstate(all="ignore"):
+        x, y = (np.ldexp(np.asarray(side, np.float64), -exponent) for side in (actual, expected.array))
+    return x, Value(y, error)
+
+
+def decided_error(wrong: Array) -> OwnError:
     """Return the error of decisions: how many do not follow.
 
     Parameters
@@ -117,12 +163,6 @@ def decided_error(wrong: Sequence[Array]) -> OwnError:
     infinite = math.inf if count else 0.0
     share = count / flags.size if flags.size else 0.0
     return OwnError(share, infinite, infinite, infinite, at, 0, count, math.nan, 0.0, int(flags.size))
-
-
-def explained_error(values: Array, error: Optional[Array], dtype: str) -> Array:
-    """Return the standard deviation of the error that a right output may have: of its rounding (ulp/√12), and what came from within."""
-    unit = ulp(values, dtype) / math.sqrt(12.0)
-    return unit if error is None else np.hypot(unit, np.asarray(error, np.float64))
 
 
 def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
@@ -148,13 +188,15 @@ def _root(upper: float, lower: float) -> float:
 
 
 def _worst_slice(off: Array, unit: Array, granted: float) -> float:
-    """Return the largest root of the mean square error of a slice along any axis, over that of what rounding explains there."""
+    """Return the largest root of the mean square error of a slice along any axis, over that of what rounding explains there.
+
+    ``off`` and ``unit`` are squares.
+    """
     worst = 0.0
-    off, unit = np.square(off), np.square(unit) + granted**2
     for axis in range(off.ndim):
         if 1 < off.shape[axis] < off.size:
             rest = tuple(other for other in range(off.ndim) if other != axis)
-            upper, lower = off.sum(axis=rest), unit.sum(axis=rest)
+            upper, lower = off.sum(axis=rest), unit.sum(axis=rest) + granted**2 * (off.size / off.shape[axis])
             with np.errstate(all="ignore"):
                 found = np.sqrt(upper / np.maximum(lower, 1e-300))
             worst = max(worst, float(np.max(np.where(upper > 0, found, 0.0))))

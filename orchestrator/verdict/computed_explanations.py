@@ -18,7 +18,9 @@ _FITTED = ("scale", "bias")
 _RIGHT = 0.01
 """Relative distance of what is right beside what was not written."""
 _EMPTY = "%d of %d indices of axis %d are 0 throughout, the first is %d, and all others are right: that part was not written"
-_NEXT_EMPTY = "look at the operator's tiling in the compiled model, and run the same input twice: what was not written may hold other values then"
+_NEXT_EMPTY = (
+    "look at the operator's tiling in the compiled model, and run the same input twice: what was not written may hold other values then"
+)
 Array = Any
 
 _SAME = 1e-3

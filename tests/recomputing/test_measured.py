@@ -1,12 +1,72 @@
-"""How far an output is from what its operator makes of the device's inputs."""
+"""How far an output is from what was computed, beside the definitions written out element by element."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
 from goldwatch.operators import Value
+from goldwatch.recomputing import measured
 from goldwatch.recomputing.measured import own_error
+from goldwatch.tensors.rounding import ulp
+
+
+def slow(x, y, error, dtype):
+    """Ratio, worst slice, worst element and odd ones; y and error float64 of one shape."""
+    both = np.isfinite(x) & np.isfinite(y)
+    steps = [float(ulp(np.float64(b), dtype)) / math.sqrt(12) for b in y.flat]
+    unit = [math.hypot(step, e) if ok else 0.0 for step, e, ok in zip(steps, error.flat, both.flat)]
+    off = [abs(float(a) - b) if ok else 0.0 for a, b, ok in zip(x.flat, y.flat, both.flat)]
+    squares = [math.fsum(value**2 for value in side) for side in (off, unit)]
+    whole = math.sqrt(squares[1] / both.sum())
+    slices = []
+    for axis in range(x.ndim):
+        places = np.moveaxis(np.arange(x.size).reshape(x.shape), axis, 0).reshape(x.shape[axis], -1)
+        slices += [
+            math.sqrt(math.fsum(off[n] ** 2 for n in row) / math.fsum(unit[n] ** 2 + (0.1 * whole) ** 2 for n in row)) for row in places
+        ]
+    worst = [o / math.hypot(u, whole) for o, u in zip(off, unit)]
+    return math.sqrt(squares[0] / squares[1]), max(slices), max(worst), worst.index(max(worst))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("block", [1 << 15, 7])
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled):
+    monkeypatch.setattr(measured, "_BLOCK", block)
+    random = np.random.RandomState(5)
+    y = random.standard_normal((3, 4, 5)) * np.exp(random.standard_normal((3, 4, 5)))
+    error = np.abs(random.standard_normal(y.shape)) * 1e-3
+    x = (y + 2e-3 * random.standard_normal(y.shape)).astype(np.float32)
+    if spoiled:
+        x[0, 1, 2], x[2, 0, 0], y[1, 1, 1] = np.nan, np.inf, np.nan
+    found = own_error(x, Value(y, error), dtype)
+    ratio, slices, worst, at = slow(x.astype(np.float64), y, error, dtype)
+    assert (found.ratio, found.slice_ratio, found.worst) == tuple(pytest.approx(value, rel=1e-9) for value in (ratio, slices, worst))
+    # Where NaN was computed nothing can be told.
+    assert (found.worst_at, found.odd, found.elements) == (at, 2 if spoiled else 0, 57 if spoiled else 60)
+    assert found.factor == pytest.approx(1.0, abs=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1, 1)])
+def test_one_element_or_none(shape):
+    values = np.full(shape, 2.0)
+    found = own_error(values.astype(np.float16), Value(values), "float16")
+    assert (found.distance, found.ratio, found.worst, found.odd, found.elements) == (0.0, 0.0, 0.0, 0, values.size)
+
+
+@pytest.mark.parametrize("x, y, odd", [(65504.0, 1e5, 0), (np.inf, 65519.0, 0), (np.inf, 6e4, 1), (np.inf, -np.inf, 1), (6e4, np.inf, 1)])
+def test_what_lies_at_the_end_of_the_range_may_overflow_or_not(x, y, odd):
+    assert own_error(np.array([1.0, x]), Value(np.array([1.0, y])), "float16").odd == odd
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_float64_has_values_whose_squares_it_does_not_have(scale):
+    values = np.linspace(1, 2, 8) * scale
+    found = own_error(values * 1.001, Value(values), "float64")
+    assert found.worst > 24 and found.odd == 0
 
 
 @pytest.mark.parametrize(
