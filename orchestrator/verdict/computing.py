@@ -19,6 +19,7 @@ Whole = Callable[[ObservedOp, Observation, Sequence[InputState]], Tuple[List[Ali
 
 _NOT_KNOWN = "what it computes is not known without the original model"
 _NOT_SHOWN = "golden data do not show what it computes"
+_TOO_LARGE = "its tensors are too large to learn from golden data what it computes"
 _NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
 
 
@@ -53,6 +54,8 @@ def _computed(
     read, made = whole(op, output, inputs)
     if made is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    if any(pair.sampled for pair in (*read, made)):
+        return Recomputed(op.name, op.type, output.number, reason=_TOO_LARGE)
     own = recomputed(op.type, read, made, LOOSE.get(output.dtype), told)
     if own is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)

@@ -80,6 +80,12 @@ def test_the_shape_of_a_value_within_another_op_is_known_by_golden_data(net):
     assert (code, found["ops"], found["right"], found["not_computed"]) == (0, 2, 2, [])
 
 
+def test_a_shift_is_one_of_what_was_computed(net):
+    cnn(net, fault=("/conv2/Conv", lambda array: np.roll(array, 1, axis=1)))
+    suspect = only(net.compare()[1]["summary"])
+    assert suspect["explanations"][0]["sentence"].startswith("the target holds the computed values shifted by +1 along axis C")
+
+
 def test_an_operator_that_did_nothing(net):
     before = cnn(net)
     pooled = before.output("MaxPool_1").array.astype(np.float32)

@@ -290,6 +290,17 @@ def test_what_rounds_otherwise_out_of_equal_inputs_has_inherited_nothing(scene, 
     assert "computed again from them it is right: the difference is rounding of its own." in text and "inherited" not in text
 
 
+def test_of_large_tensors_it_is_said_that_they_are_large(scene, random):
+    data = scene.data(half(random.standard_normal((1, 1 << 20))))
+    for name, part in (("whole", data), ("larger", np.concatenate([data, data[:, :16]], axis=1))):
+        source = scene.data(part, name + "_in")
+        scene.op(name, "Relu", [name + "_in"], np.maximum(source, 0))
+    _, summary, _ = scene.compare("--recompute", "all")
+    found = summary["recomputed"]
+    assert (found["right"], [entry["op"] for entry in found["not_computed"]]) == (1, ["larger"])
+    assert "too large" in found["not_computed"][0]["reason"]
+
+
 def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene, random):
     source = "data"
     scene.data(random.standard_normal((32, 64)).astype(np.float32))
