@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def _scaled(actual: Array, expected: Value) -> Tuple[Array, Value]:
     return x, Value(y, error)
 
 
-def decided_error(wrong: Sequence[Array]) -> OwnError:
+def decided_error(wrong: Array) -> OwnError:
     """Return the error of decisions: how many do not follow.
 
     Parameters

@@ -246,8 +246,8 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        marks = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, OTHERWISE, ROUNDED)
-        self.tensors: Dict[int, List[str]] = {mark: [] for mark in marks}
+        remarkable = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, OTHERWISE, ROUNDED)
+        self.tensors: Dict[int, List[str]] = {mark: [] for mark in remarkable}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
