@@ -54,6 +54,16 @@ def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "line", ["-gm m.onnx -om m.om -i in.bin -c /cann -o out", "my gold -om m.om", "--golden-model m.onnx -om m.om", "-gm m.pb my"]
+)
+def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
+    done = run_here(["goldwatch", "compare"] + line.split(), tmp_path)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 2 and "that ran both models themselves" in said and "goldwatch golden onnx dump" in said
+    assert "here this is" not in said and os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
     "words, meant",
     [
         (["comparre"], "goldwatch compare"),

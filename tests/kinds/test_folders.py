@@ -80,10 +80,14 @@ def test_golden_files_whose_names_lack_a_part_are_named_and_repaired(tmp_path, d
     assert done.returncode == 0 and "no time in its name" in done.stdout
     done = compare(tmp_path, "compare", dump, golden)
     assert done.returncode == 0
-    # One that is wrong among others that are right.
-    np.save(os.path.join(golden, "conv.1700000000000000.npy"), np.ones(2))
-    done = run_here(["goldwatch", "compare", dump, golden, "-o", str(tmp_path / "again")])
-    assert "1 npy file lacks an output index or a time in the name (conv.1700000000000000.npy)" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["conv.1700000000000000.npy", "conv_3.0.npy", "conv1:0.npy"])
+@pytest.mark.parametrize("command, words", [("compare", ()), ("watch", ("--until-idle", "0.1"))])
+def test_one_name_that_lacks_a_part_among_others_that_are_right(tmp_path, dump, golden, wrong, command, words):
+    np.save(os.path.join(golden, wrong), np.ones(2))
+    done = compare(tmp_path, command, dump, golden, *words)
+    assert "1 npy file lacks an output index or a time in the name (" in done.stderr and wrong + ")" in done.stderr
 
 
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
