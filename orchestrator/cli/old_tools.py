@@ -32,6 +32,7 @@ _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
     "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
     "-a": Old(new="--metrics"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
     "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
@@ -101,6 +102,9 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             others.append(word)
             continue
         found = True
+        if word == "-m" and words[position : position + 1] == ["offline_data"] and "-tp" in words:
+            position += 1  # msprobe: which of its comparisons
+            continue
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
         if old.first or old.second:

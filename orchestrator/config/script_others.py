@@ -103,9 +103,11 @@ class Others:
         elif isinstance(node.func, ast.Attribute) and key_of(node.func) == "acl.init":
             if node.args:
                 self.add("acl.init() with a file", node)
-        elif name not in self._defined and (name in _HELPERS or _HELPER.search(name)):
-            self.add("%s()" % name, node)
-        elif name in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords):
+        elif name not in self._defined and (
+            name in _HELPERS
+            or _HELPER.search(name)
+            or (name in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords))
+        ):
             self.add("%s()" % name, node)
 
     def _assignment(self, node: ast.Assign) -> None:

@@ -20,6 +20,8 @@ from goldwatch.cli.old_tools import new_spelling
         ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
         ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
         ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
+        ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
+        ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
     ],

@@ -64,6 +64,13 @@ def test_target_and_golden_are_said_to_be_what_they_are(tmp_path, dump, golden, 
     assert done.returncode == 4 and kinds.WORDS[name] in done.stdout + done.stderr
 
 
+def test_mindspores_raw_files_are_known_by_names_that_tell_type_and_shape(tmp_path, dump, golden):
+    fill(tmp_path / "other", ["Default--conv1-Conv2d--Conv2D-op12_output_0_shape_1_6_28_28_Float16_NC1HWC0.bin"])
+    fill(tmp_path / "other", ["Default--loss-Mean-op8_input_0_shape__Float32_DefaultFormat.bin"])
+    done = compare(tmp_path, "compare", str(tmp_path / "other"), golden)
+    assert done.returncode == 4 and "it holds a dump of MindSpore (2 files" in done.stderr
+
+
 @pytest.mark.parametrize("command, words", [("compare", ()), ("compare-op", ("relu",)), ("watch", ("--until-idle", "0.1"))])
 def test_target_and_golden_exchanged(tmp_path, dump, golden, command, words):
     done = compare(tmp_path, command, golden, dump, *words)
