@@ -123,6 +123,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     follower = words[position + 1] if position + 1 < len(words) else ""
     if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
         return None  # here: quiet
+    if word == "-v" and words[0] == "convert" and follower in ("1", "2"):
+        return Old()  # the form of the file, which its content tells
     if word == "-r" and any(other in words for other in ("-m", "-g", "-tp", "-gp")):
         return Old(new="--range")
     return table.get(word)

@@ -23,6 +23,7 @@ from goldwatch.cli.old_tools import new_spelling
         ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
         ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
+        ("convert -d my -out o -v 2", "convert my -o o"),
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
     ],
 )
