@@ -5,7 +5,7 @@
     demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
     demo_network.py device OUT [OP=FAULT…]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
     demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
-    demo_network.py culprits COMPARED.json REPLAYED.json OP…   fail unless the comparison names the first op only, and replay them all
+    demo_network.py culprits COMPARED.json REPLAYED.json OP…   fail unless the comparison names the ops, in this order, and replay does too
     demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
 """
 
@@ -113,10 +113,10 @@ def culprits(compared, replayed, *ops):
     for path in (compared, replayed):
         with open(path, encoding="utf-8") as stream:
             summaries.append(json.load(stream)["summary"])
-    named = {suspect["op"] for suspect in summaries[0]["suspects"]} | {summaries[0]["first_divergence"]["op"]}
+    named = [suspect["op"] for suspect in summaries[0]["suspects"]]
     found = [culprit["op"] for culprit in summaries[1]["culprits"]]
-    if named != {ops[0]} or sorted(found) != sorted(ops):
-        print("wrong are %s; the comparison names %s, replay %s" % (", ".join(ops), ", ".join(sorted(named)), ", ".join(found) or "none"))
+    if named != list(ops) or sorted(found) != sorted(ops):
+        print("wrong are %s; the comparison names %s, replay %s" % (", ".join(ops), ", ".join(named), ", ".join(found) or "none"))
         return 1
     print("the comparison names %s; replay names it and, behind it, %s" % (ops[0], ", ".join(op for op in found if op != ops[0])))
     return 0

@@ -24,6 +24,7 @@ _PLAIN = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,2
 _COLON = re.compile(r"(?P<op>.+):(?P<index>[0-9]{1,4})(?:\.(?P<timestamp>[0-9]{10,255}))?\.npy\Z", re.DOTALL)
 _TIMELESS = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,4})\.npy\Z", re.DOTALL)
 _INDEXLESS = re.compile(r"(?P<op>.+)\.(?P<timestamp>[0-9]{10,255})\.npy\Z", re.DOTALL)
+_BARE = re.compile(r"(?P<op>.+)\.npy\Z", re.DOTALL)
 # Some drivers of tfdbg add the number of the dump; 16 digits before it are a timestamp, not a number in an op's name.
 _COUNTED = re.compile(r"(?P<op>.+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{16})\.(?P<count>[0-9]{1,9})\.npy\Z", re.DOTALL)
 
@@ -116,6 +117,8 @@ def _by_default(name: str, path: str) -> Renaming:
         return Renaming(name, REPORT, None, "no golden data: %s" % WORDS[kind])
     counted = _COUNTED.match(name)
     match = counted or _COLON.match(name) or _PLAIN.match(name) or _INDEXLESS.match(name) or _TIMELESS.match(name)
+    if match is None and not is_hash_name(name):
+        match = _BARE.match(name)
     if match is None:
         return Renaming(name, REPORT, None, "not {op}.{output_index}.{timestamp}.npy: what it holds cannot be told from its name")
     found = match.groupdict()

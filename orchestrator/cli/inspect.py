@@ -149,7 +149,9 @@ def _statistics_lines(stats: Document) -> Iterator[str]:
         return "%.9g" % value if isinstance(value, float) else str(value)
 
     yield "    %d elements: min %s, max %s, mean %s, std %s" % (stats["count"], number("min"), number("max"), number("mean"), number("std"))
-    yield "    " + ", ".join("%s %d" % (name, stats[name]) for name in ("nan", "inf", "zeros", "subnormals", "saturated"))
+    padding = stats.get("padding", {})
+    counts = ((name, stats[name], padding.get(name)) for name in ("nan", "inf", "zeros", "subnormals", "saturated"))
+    yield "    " + ", ".join("%s %d%s" % (name, count, " (%d in the padding)" % hid if hid else "") for name, count, hid in counts)
     yield "    first: " + " ".join("%.6g" % value if isinstance(value, float) else str(value) for value in stats["first"])
     histogram = stats["histogram"]
     if histogram is not None:

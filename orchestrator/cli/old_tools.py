@@ -32,12 +32,19 @@ _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
     "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
     "-a": Old(new="--metrics"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
     "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
     "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"), "-type": Old(),
     "-f": Old(new="--layout"), "-format": Old(new="--layout"), "-s": Old(new="--shape"), "-c": Old(new="--custom"),
 }  # fmt: skip
+#: Of the tools that ran both models themselves (msquickcmp, msit and ait debug compare): no one command here has their spelling.
+_BOTH_MODELS = ("-gm", "-om", "--golden-model", "--offline-model-path", "--om-model")
+_STEPS = (
+    "here these are steps: goldwatch golden onnx dump (or golden tf, golden caffe) makes golden data of the model, "
+    "goldwatch run --acl acl.json --golden GOLDEN -f OM.json -o OUT -- PROGRAM runs the device's program and compares"
+)
 _OPTIONS = {"compare": _COMPARE, "watch": _COMPARE, "compare-op": _COMPARE, "convert": _CONVERT}
 _COMMANDS = {
     "compare_vector": "compare", "accuracy_compare": "compare", "file_compare": "compare-op", "overflow": "inspect --stats",
@@ -46,6 +53,9 @@ _COMMANDS = {
     "dump": "golden caffe dump, golden tf dump or golden onnx dump", "deinplace": "golden caffe deinplace",
     "rename": "golden tf rename", "drive": "golden tf drive", "html": "report --html FILE",
 }  # fmt: skip
+
+
+_VALUED = ("-o", "--out", "-f")
 
 
 def command_elsewhere(name: str) -> Optional[str]:
@@ -58,8 +68,11 @@ def refuse_old_options(words: Sequence[str]) -> None:
     for before, word in zip(words, words[1:]):
         if word == "--":
             return
+        if words[0] == "compare" and word in _BOTH_MODELS and before not in _VALUED:
+            tool = "the tools that ran both models themselves (msquickcmp, msit debug compare)"
+            raise UsageError("%s is an option of %s" % (word, tool), hint=_STEPS)
         # A folder may have such a name.
-        if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in ("-o", "--out", "-f"):
+        if len(word) > 2 and word in _OPTIONS.get(words[0], {}) and before not in _VALUED:
             raise UsageError("%s is an option of the older tools" % word)
 
 
@@ -72,6 +85,8 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         Everything behind ``goldwatch``.
     """
     table = _OPTIONS.get(words[0], {}) if words else {}
+    if words and words[0] == "compare" and any(word in _BOTH_MODELS for word in words):
+        return None
     arguments: Dict[int, str] = {}
     others: List[str] = []
     found = False
@@ -87,6 +102,9 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             others.append(word)
             continue
         found = True
+        if word == "-m" and words[position : position + 1] == ["offline_data"] and "-tp" in words:
+            position += 1  # msprobe: which of its comparisons
+            continue
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
         if old.first or old.second:
@@ -105,6 +123,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     follower = words[position + 1] if position + 1 < len(words) else ""
     if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
         return None  # here: quiet
+    if word == "-v" and words[0] == "convert" and follower in ("1", "2"):
+        return Old()  # the form of the file, which its content tells
     if word == "-r" and any(other in words for other in ("-m", "-g", "-tp", "-gp")):
         return Old(new="--range")
     return table.get(word)

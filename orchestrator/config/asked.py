@@ -19,6 +19,7 @@ from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump
 _MAX_BYTES = 10 * 1024 * 1024
 _OTHERS = "not asked for: the dump configuration names other ops"
 _LEFT_OUT = "not asked for: the dump configuration leaves it out"
+_TAKEN = " (of model %s, which is taken for this one)"
 _OVERFLOW = "not asked for: only ops that overflow are dumped (dump_debug)"
 _EXCEPTION = "not asked for: only ops that fail are dumped (dump_scene %s)"
 
@@ -71,9 +72,10 @@ def asked_of(plan: DumpPlan, graph: ModelGraph, model_name: Optional[str] = None
     ]
     if choice.whole and len(kept) == len(chosen):
         return Asked(mode=mode)
-    return Asked(
-        frozenset(op.position for op in kept), _LEFT_OUT if choice.whole else _OTHERS, mode
-    )
+    reason = _LEFT_OUT if choice.whole else _OTHERS
+    if entry.name and not _is_of(entry, graph, model_name):
+        reason += _TAKEN % entry.name
+    return Asked(frozenset(op.position for op in kept), reason, mode)
 
 
 def _entry(
@@ -83,15 +85,16 @@ def _entry(
     nameless = [entry for entry in entries if not entry.name]
     if nameless:
         return nameless[-1]
-    names = {
-        sanitise_device(name)
-        for name in (model_name or "", graph.name, *graph.graph_names, *file_names(graph))
-        if name
-    }
-    named = [entry for entry in entries if sanitise_device(entry.name or "") in names]
+    named = [entry for entry in entries if _is_of(entry, graph, model_name)]
     if named:
         return named[-1]
     return entries[0] if len(entries) == 1 else None
+
+
+def _is_of(entry: ModelDump, graph: ModelGraph, model_name: Optional[str]) -> bool:
+    """Tell whether an entry names the model: as its folder in the dump, its graphs or its json are called."""
+    names = (model_name or "", graph.name, *graph.graph_names, *file_names(graph))
+    return sanitise_device(entry.name or "") in {sanitise_device(name) for name in names if name}
 
 
 def _leaves_any(op: OpNode, mode: str, skipped: Mapping[str, Set[str]]) -> bool:

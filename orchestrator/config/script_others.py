@@ -13,9 +13,14 @@ from .script_tree import last_name, literal
 
 #: Where npu_bridge's own DumpConfig comes from.
 _NPU_MODULE = re.compile(r"(?:^|\.)npu")
+_KNOWN_MODULE = re.compile(r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair)(?:\.|\Z)")
 _HELPER = re.compile(r"(?i)dump_?(?:npu_?)?config|config_?dump|set_(?:ge_|fx_)?dump")
 #: precision_tool's function for a custom optimizer, msprobe's debugger, MindSpore's way to give aclInit a configuration.
 _HELPERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
+#: The environment variable that names the configuration of a MindSpore dump.
+_MINDSPORE = "MINDSPORE_DUMP_CONFIG"
+#: Arguments by which a function of another module is asked for a dump.
+_ASKED = ("dump", "enable_dump", "enable_dump_debug")
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST = 20
 
@@ -45,6 +50,7 @@ class Others:
         self.made: Set[str] = set()
         self.knows_torchair = self.imports = self._knows_npu = False
         self._foreign: Set[str] = set()
+        self._taken: Set[str] = set()
         self._defined = {
             node.name for node, _ in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         }
@@ -56,6 +62,8 @@ class Others:
                 self._call(node)
             elif isinstance(node, ast.Assign):
                 self._assignment(node)
+            elif getattr(node, "value", getattr(node, "s", None)) == _MINDSPORE:
+                self.add("MindSpore's %s" % _MINDSPORE, node)
 
     def add(self, what: str, node: ast.AST) -> None:
         """Note that something sets dump options; the same thing once."""
@@ -77,6 +85,9 @@ class Others:
         names = [module] + [name.name for name in node.names]
         self.knows_torchair = self.knows_torchair or any("torchair" in name or name == "CompilerConfig" for name in names)
         self._knows_npu = self._knows_npu or any(_NPU_MODULE.search(name) for name in names)
+        if isinstance(node, ast.ImportFrom):
+            # Of another module; npu_bridge's own and TensorFlow's are known.
+            self._taken.update(name.asname or name.name for name in node.names if not _KNOWN_MODULE.match(module))
         if isinstance(node, ast.ImportFrom) and not _NPU_MODULE.search(module):
             self._foreign.update(name.asname or name.name for name in node.names if name.name == "DumpConfig")
 
@@ -92,7 +103,11 @@ class Others:
         elif isinstance(node.func, ast.Attribute) and key_of(node.func) == "acl.init":
             if node.args:
                 self.add("acl.init() with a file", node)
-        elif name not in self._defined and (name in _HELPERS or _HELPER.search(name)):
+        elif name not in self._defined and (
+            name in _HELPERS
+            or _HELPER.search(name)
+            or (name in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords))
+        ):
             self.add("%s()" % name, node)
 
     def _assignment(self, node: ast.Assign) -> None:

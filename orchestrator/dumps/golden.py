@@ -296,7 +296,7 @@ class GoldenSet:
                 sorted(told.values()), 5
             )
             return text + (
-                "give the model's json (-f), which tells the op's own name"
+                "give the model's json, which tells the op's own name"
                 if sanitise_device(op_name) == op_name
                 else "none is it"
             )

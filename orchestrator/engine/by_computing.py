@@ -52,7 +52,7 @@ def may_be_rounding(engine: Engine, place: Place, op: str, kind: str, number: in
     if options.recompute == NONE or engine.graphs.of(place.model) is None:
         return False
     reader = RunReader(engine, Recomputation(engine, options.recompute, options.original))
-    proof = _Proof(engine, Observations(engine.store.rows()), reader, [(place, op)])
+    proof = _Proof(engine, Observations(engine.store.rows()), reader, [(place, op)], finished=False)
     return proof.right(place, op, kind, number)
 
 
@@ -72,7 +72,9 @@ def _failing(row: Row) -> Row:
 class _Proof:
     """Which operators of a run are right, with all that feed them."""
 
-    def __init__(self, engine: Engine, seen: Observations, reader: RunReader, wanted: Sequence[Tuple[Place, str]]) -> None:
+    def __init__(
+        self, engine: Engine, seen: Observations, reader: RunReader, wanted: Sequence[Tuple[Place, str]], finished: bool = True
+    ) -> None:
         self._engine = engine
         self._seen = seen
         self._reader = reader
@@ -83,7 +85,7 @@ class _Proof:
             found = seen.find(place, name)
             if found is not None:
                 ops.setdefault((found.place, found.name), found)
-        self._several = several_times(seen.ops)
+        self._several = several_times(seen.ops) if finished else set()
         urgent: Dict[Tuple[Place, str], ObservedOp] = {}
         for op in ops.values():
             for one in (op, *self._inputs.before(op)):

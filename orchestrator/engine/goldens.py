@@ -12,7 +12,7 @@ from ..dumps.golden_remarks import MANIFEST_FILE
 from ..dumps.header import COMPLETE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
-from ..naming import MAPPING_FILE, is_hash_name, meant_golden_name, parse_dump_name, parse_golden_name
+from ..naming import MAPPING_FILE, is_hash_name, lacks_a_part, meant_golden_name, parse_dump_name, parse_golden_name
 from ..results.store import RunStore
 from .options import EACH, ONE
 from .signature import Signature, look_at
@@ -164,7 +164,7 @@ class Goldens:
         if name in (MAPPING_FILE, MANIFEST_FILE):
             return self._look_at_mapping(path)
         if not self._is_golden(name):
-            if meant_golden_name(name) is not None:
+            if meant_golden_name(name) is not None or lacks_a_part(name):
                 self.misnamed.add(path)
             return False
         found = look_at(path)

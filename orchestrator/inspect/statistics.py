@@ -7,14 +7,18 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from ..elements import element_count
+from ..errors import NotComparable
 from ..results.rowsql import plain_number
 from ..tensors.dtypes import Array, DType
+from ..tensors.layouts import original_array
 from ..tensors.rounding import ROUNDING
 from ..tensors.tensor import Tensor
 
 WINDOW_ELEMENTS = 1 << 18
 FIRST_SHOWN = 8
 BINS = 16
+UNUSUAL = ("nan", "inf", "saturated")
 
 _PACKED_INTEGERS = {"int4": (-8, 7), "int2": (-2, 1), "uint2": (0, 3), "uint1": (0, 1)}
 
@@ -30,8 +34,9 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
         ``count``; ``min`` and ``max`` (of what is not NaN; None when there is nothing), exact for integers; ``mean`` and ``std``
         (population, of the finite elements, float64); how many are ``nan``, ``inf``, ``zeros``, ``subnormals`` (smaller than the type's
         smallest normal number, not zero) and ``saturated`` (at the type's largest finite magnitude; integers: at either end of their
-        range); the ``first`` eight; and a ``histogram`` of the finite elements, ``{"edges", "counts"}`` with 16 equal bins, or None when
-        they are all alike.
+        range); the ``first`` eight; where some of ``nan``, ``inf`` and ``saturated`` stand in the device's padding, how many, as
+        ``padding``, which none of the network's values are; and a ``histogram`` of the finite elements,
+        ``{"edges", "counts"}`` with 16 equal bins, or None when they are all alike.
 
     Raises
     ------
@@ -46,7 +51,26 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
     result = found.result()
     result["first"] = [plain_number(value.item()) for value in _flat(tensor.elements(0, min(tensor.count, FIRST_SHOWN)))[:FIRST_SHOWN]]
     result["histogram"] = _histogram(tensor, found.low, found.high)
+    padding = _in_padding(tensor, result)
+    if any(padding.values()):
+        result["padding"] = padding
     return result
+
+
+def _in_padding(tensor: Tensor, counts: Dict[str, Any]) -> Dict[str, int]:
+    """Return how many of the unusual values are no part of the original tensor; empty where there are none, or its place is unknown."""
+    if not any(counts[name] for name in UNUSUAL) or tensor.original_shape is None or tensor.dtype.bits < 8:
+        return {}
+    if element_count(tensor.original_shape) == tensor.count:
+        return {}
+    try:
+        whole = original_array(tensor)
+    except NotComparable:
+        return {}
+    inside = _Accumulator(tensor.dtype)
+    inside.update(_flat(np.ascontiguousarray(whole).reshape(-1)))
+    found = inside.result()
+    return {name: counts[name] - found[name] for name in UNUSUAL}
 
 
 def _windows(tensor: Tensor) -> Iterator[Array]:

@@ -16,6 +16,7 @@ from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE
 from .file import Document, inspect_file
+from .statistics import UNUSUAL
 
 _OWN_FILES = ("manifest.json", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.lock", "result.json")
 
@@ -189,12 +190,15 @@ class _Tree:
 
 
 def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:
-    """Count NaN, Inf and values at the type's limit over the inputs or the outputs of an op that are floats; empty where there are none."""
-    counts = {"nan": 0, "inf": 0, "saturated": 0}
+    """Count NaN, Inf and values at the type's limit over the inputs or the outputs of an op that are floats; empty where there are none.
+
+    What the device's padding holds is left out: no operator reads it.
+    """
+    counts = dict.fromkeys(UNUSUAL, 0)
     for tensor in tensors:
         if tensor["kind"] == kind and "stats" in tensor and "float" in str(tensor["dtype"]):
             for name in counts:
-                counts[name] += tensor["stats"][name]
+                counts[name] += tensor["stats"][name] - tensor["stats"].get("padding", {}).get(name, 0)
     return counts if any(counts.values()) else {}
 
 

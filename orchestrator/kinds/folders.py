@@ -20,6 +20,8 @@ _NAMES: Tuple[Tuple[str, Pattern[str]], ...] = (
     (kinds.FX, re.compile(r".+\.(?:INPUT|OUTPUT)\.[0-9]+\.[0-9]{10,}\.npy\Z")),
     # A dump's name, which number of input or output, and its layout: MindSpore. Without a layout: a file that was converted.
     (kinds.MINDSPORE, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,3}\.(?:input|output)[._][0-9]+\.[A-Za-z]\w*(?:\.\w+)?\.(?:npy|bin)\Z")),
+    # What its synchronous dump wrote up to 1.3: the name tells type and shape.
+    (kinds.MINDSPORE, re.compile(r".+_(?:input|output)_[0-9]+_shape_[0-9_]*[A-Z][a-z]+[0-9]*_[A-Z]\w*\.(?:bin|npy)\Z")),
     (kinds.CONVERTED, re.compile(r"[^.]+\.[^.]+(?:\.[0-9]+){2,7}\.(?:input|output)\.[0-9]+(?:\.[\d_]+)?\.(?:npy|bin|txt)\Z")),
     (kinds.MSPROBE, re.compile(r".+\.(?:forward|backward)\b.*\.(?:pt|npy)\Z|(?:construct|stack)\.json\Z")),
     (kinds.ATB, re.compile(r"(?:in|out|inter)tensor[0-9]+\.bin\Z")),

@@ -13,6 +13,7 @@ from ..engine.catalogue import Catalogue
 from ..engine.engine import Engine
 from ..engine.goldens import Goldens
 from ..engine.known_pairs import compare_known
+from ..engine.listed import no_dumps
 from ..engine.options import ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.standing import keep_judgement
@@ -117,8 +118,7 @@ def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
         times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:_SHOWN])
         raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
     if not tree.combos:
-        looked = "; ".join(tree.notes[:3])
-        raise InputError("TARGET: %s: no dump file was found at or below it%s" % (options.target, " (%s)" % looked if looked else ""))
+        raise no_dumps(options.target, "", tree)
     if len(tree.combos) > 1:
         named = ", ".join(combo.label() for combo in tree.combos[:_SHOWN]) + (" …" if len(tree.combos) > _SHOWN else "")
         raise InputError("TARGET holds %d steps: %s" % (len(tree.combos), named), hint="one is replayed at a time: name its folder")

@@ -120,8 +120,8 @@ def _letters(values: Array) -> Tuple[str, ...]:
 
 def _of_computed(entry: Explanation) -> Explanation:
     """Return an explanation that speaks of what was computed, not of golden data."""
-    sentence = entry.sentence.replace("the golden's values", "the computed values")
-    sentence = sentence.replace("the golden ones", "what is computed").replace("the golden", "what is computed")
+    sentence = entry.sentence.replace("the golden ones", "what is computed").replace("the golden's values", "the computed values")
+    sentence = sentence.replace("the golden", "what is computed")
     return replace(entry, sentence=sentence)
 
 

@@ -20,7 +20,10 @@ from goldwatch.cli.old_tools import new_spelling
         ("compare -m my -g gold -r 1,5,2", "compare my gold --range 1,5,2"),
         ("compare -tp my -gp gold -o o -q", "compare my gold -o o -q"),
         ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
+        ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
+        ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
+        ("convert -d my -out o -v 2", "convert my -o o"),
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),
     ],
 )
@@ -51,6 +54,16 @@ def test_the_new_spelling_is_shown_and_nothing_is_written(words, tmp_path):
     done = run_here(["goldwatch"] + words + ["--format", "json"], tmp_path)
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["hint"].startswith("here this is: goldwatch")
     assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["-gm m.onnx -om m.om -i in.bin -c /cann -o out", "my gold -om m.om", "--golden-model m.onnx -om m.om", "-gm m.pb my"]
+)
+def test_what_ran_both_models_itself_is_told_as_steps(line, tmp_path):
+    done = run_here(["goldwatch", "compare"] + line.split(), tmp_path)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 2 and "that ran both models themselves" in said and "goldwatch golden onnx dump" in said
+    assert "here this is" not in said and os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(

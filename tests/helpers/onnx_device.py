@@ -26,7 +26,7 @@ def on_device(path, feeds, fused=(), fault=None):
     """
     proto = onnx.load(path)
     names = name_nodes(OnnxModel(path))[0].names
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    weights = {tensor.name: _held(numpy_helper.to_array(tensor)) for tensor in proto.graph.initializer}
     values = {name: array.astype(np.float16) for name, array in feeds.items()}
     sources = {name: (name, 0) for name in feeds}
     model = DeviceModel("net")
@@ -61,6 +61,11 @@ def on_device(path, feeds, fused=(), fault=None):
         model.add(DeviceOp(op, node.op_type, inputs=inputs, outputs=(tensor,), originals=originals))
         sources[node.output[0]] = (op, 0)
     return model
+
+
+def _held(array):
+    """Weights as the device holds them."""
+    return array.astype(np.float16).astype(np.float32) if array.dtype == np.float32 else array
 
 
 def _run(node, arrays, proto):

@@ -240,3 +240,23 @@ def test_where_nan_begins_is_told_without_golden_data(tmp_path):
     text = inspect(tmp_path / "dump", "--stats")[1]
     assert "Exp b in step 3 on device 0: nan 1; its inputs hold none: it begins here" in text and "Relu a in" not in text
     assert "not_finite" not in document(tmp_path / "dump")[1]
+
+
+def test_what_stands_in_the_padding_alone_begins_nowhere(tmp_path):
+    # Zeros that TransData fills a block up with, and what Log makes of them.
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    read = np.zeros((2, 2, 16, 16), np.float16)
+    read[0, 0, :, :], read[1, 0, :, :8], read[0, 1, :4, :], read[1, 1, :4, :8] = 2, 2, 2, 2
+    with np.errstate(divide="ignore"):
+        made = np.log(read)
+    tensors = [[TensorData(array, format="FRACTAL_NZ", original_shape=(20, 24))] for array in (read, made)]
+    write_dump(str(folder / "Log.a.1.0.1767323045000000"), *tensors)
+    found = document(tmp_path / "dump", "--stats")[1]
+    assert found["not_finite"] == []
+    assert found["contents"][0]["tensors"][1]["stats"]["padding"] == {"nan": 0, "inf": 544, "saturated": 0}
+    assert "inf 544 (544 in the padding)" in inspect(tmp_path / "dump", "--stats")[1]
+    made[0, 0, 3, 5] = np.inf
+    write_dump(str(folder / "Log.a.1.0.1767323045000000"), *tensors)
+    found = document(tmp_path / "dump", "--stats")[1]
+    assert [(entry["op"], entry["inf"], entry["began"]) for entry in found["not_finite"]] == [("a", 1, True)]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from goldwatch.judging.computed import MOST_ELEMENT, MOST_RATIO, MOST_SLICE, RIGHT, UNKNOWN, WRONG, beyond, judged
+from goldwatch.judging import computed
+from goldwatch.judging.computed import MOST_ELEMENT, MOST_RATIO, MOST_SLICE, RIGHT, UNKNOWN, WRONG, beyond
 from goldwatch.recomputing.measured import OwnError
 from goldwatch.recomputing.recomputed import MOVE, SUM, VECTOR, Recomputed
 
 
 def own(ratio=1.0, slice_ratio=1.0, worst=1.0, odd=0, unequal=0):
     return OwnError(0.01, ratio, slice_ratio, worst, 0, odd, unequal, 1.0, 0.001, 100)
+
+
+def judged(outputs):
+    """Judge outputs by the names of their operators."""
+    return computed.judged({name: replace(one, op=name) for name, one in outputs.items()})
 
 
 def output(tight, loose=None, kind=SUM, dtype="float16"):

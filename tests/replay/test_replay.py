@@ -328,6 +328,9 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no dump file was found"):
         device.replay(target=str(tmp_path / "empty"))
+    (tmp_path / "empty" / "Relu.relu.3.3.1700000000000001.output.0.npy").write_bytes(b"x")
+    with pytest.raises(InputError, match="it holds arrays that were converted from dump files"):
+        device.replay(target=str(tmp_path / "empty"))
 
 
 def test_slices_of_an_op_are_joined(device) -> None:

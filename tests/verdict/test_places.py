@@ -115,4 +115,4 @@ def test_a_pixel_of_a_small_tensor_is_told_with_both_axes(scene, random):
     scene.op("a", "Axpy", ["data"], values, made)
     _, summary, _ = scene.compare()
     first = only(summary)["explanations"][0]
-    assert first["kind"] == "one-slice" and "index 12 of axis 2" in first["sentence"] and "index 20 of axis 3" in first["sentence"]
+    assert first["kind"] == "one-slice" and "index 12 of axis H" in first["sentence"] and "index 20 of axis W" in first["sentence"]

@@ -27,7 +27,8 @@ MODEL = ModelSummary("net", (("pass", 1), ("fail", 1)), ("0", "1"), FIRST, Diffe
 LEAST = Summary("pass", 1, 2, 2, 0, 0, 0)
 FULL = Summary(
     "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST, (SUSPECT,), ("a warning",), (MODEL,),
-    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", 10, ({"op": "a", "value": math.inf},), ({"host": "h", "rows": 2},),
+    ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), 10, ({"op": "a", "value": math.inf},),
+    ({"host": "h", "rows": 2},),
 )  # fmt: skip
 
 

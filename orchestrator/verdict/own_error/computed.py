@@ -24,6 +24,8 @@ Key = Tuple[Place, str, int]
 _CONVICTED = 40.0
 """The least score of an operator that computing convicts: estimates stand behind it."""
 _PER_DECADE = 15.0
+_PLAINLY = 0.03
+"""The relative distance from which on an operator is plainly wrong: the default limit of float16."""
 _PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
 """The score from which on a convolution or MatMul that could not be computed is a suspect: on public networks healthy ones reach 8."""
 _MOST_PLACES = 2
@@ -96,7 +98,8 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
 
 
 def _score(one: Judged) -> float:
-    if math.isinf(one.times):
+    """Return the score of an operator that computing convicts: of those that are off by more than a little the first counts, not the worst."""
+    if math.isinf(one.times) or (one.own is not None and one.own.distance >= _PLAINLY):
         return HIGHEST_SCORE
     return min(_CONVICTED + _PER_DECADE * math.log10(max(one.times, 1.0)), HIGHEST_SCORE)
 
