@@ -42,12 +42,18 @@ def expected():
 
 
 def golden(out):
+    from goldwatch.adapters.manifest import sha256_of_file
     from goldwatch.naming import compose_golden_name
 
     os.makedirs(out)
     for layer, index, values in expected():
         np.save(os.path.join(out, compose_golden_name(layer, index, 1767323045000000)), values)
-    print("%s: %d golden files from the outputs of a real Caffe" % (out, len(os.listdir(out))))
+    count = len(os.listdir(out))
+    files = {"model": "resblock.prototxt", "weights": "resblock.caffemodel"}
+    named = {key: {"path": os.path.join(DATA, name), "sha256": sha256_of_file(os.path.join(DATA, name))} for key, name in files.items()}
+    with open(os.path.join(out, "manifest.json"), "w") as stream:
+        json.dump({"tensors": [], "original": dict(named, framework="caffe")}, stream)
+    print("%s: %d golden files from the outputs of a real Caffe" % (out, count))
     return 0
 
 

@@ -28,10 +28,16 @@ def step_folder(result: RunResult) -> str:
 
 
 def replay_words(result: RunResult) -> List[str]:
-    """Return the words of the replay command to go on with after a comparison that fails; none where no original model is near."""
+    """Return the words of the replay command to go on with after a comparison that fails.
+
+    None where no original model is near, and where the comparison itself computed an operator wrong by it.
+    """
     options = result.options
     plain = options.quantisation is None and options.unfused is None and options.custom is None
     if result.summary.verdict != FAIL or result.summary.culprits is not None or not plain:
+        return []
+    recomputed = result.summary.recomputed or {}
+    if recomputed.get("model") and recomputed.get("wrong"):
         return []
     if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
         return []

@@ -48,7 +48,9 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None
     before = run_here(words, compared)
     assert before.returncode == 1 and "\nnext: goldwatch replay " not in before.stdout
     put_model(compared)
-    done = run_here(words, compared)
+    computed = run_here(words, compared)
+    assert computed.returncode == 1 and computed.stdout.count("next: goldwatch compare-op") == 1
+    done = run_here(words + ["--recompute", "none", "--fresh"], compared)
     line = done.stdout.splitlines()[-1]
     assert line.startswith("next: goldwatch replay ")
     assert "is the first operator outside its limits" in done.stdout.splitlines()[-2]
