@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from goldwatch.comparing.patterns import AlignedPair
+from goldwatch.judging.computed import beyond
 from goldwatch.operators import Value
 from goldwatch.recomputing import measured
+from goldwatch.recomputing.by_golden import recomputed
 from goldwatch.recomputing.measured import own_error
 from goldwatch.tensors.rounding import ulp
 
@@ -87,3 +90,12 @@ def test_masks_that_float16_stores_as_infinite_are_no_overflow(computed, device,
     expected = np.append(rest, computed).reshape(2, 4)
     actual = np.append(rest, device).astype(np.float16).reshape(2, 4)
     assert own_error(actual, Value(expected), "float16").odd == odd
+
+
+@pytest.mark.parametrize("off, right", [(1e-6, True), (1e-4, False)])
+def test_what_float32_golden_data_cannot_show_convicts_nobody(off, right):
+    x = np.linspace(-2.9999, 2.9999, 512, dtype=np.float32).reshape(1, 512)
+    golden = np.clip(x / np.float32(6) + np.float32(0.5), 0, 1)
+    sides = [AlignedPair(x, x, "float32", ("N", "C"), x.size), AlignedPair(golden + np.float32(off), golden, "float32", ("N", "C"), x.size)]
+    found = recomputed("HardSigmoid", sides[:1], sides[1], None, None)
+    assert (beyond(found.tight) <= 1.0) == right

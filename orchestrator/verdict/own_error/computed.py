@@ -98,7 +98,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
 
 
 def _score(one: Judged) -> float:
-    """Return the score of an operator that computing convicts: of those that are off by more than a little the first counts, not the worst."""
+    """Return the score of an operator that computing convicts: of those that are plainly off the first counts, not the worst."""
     if math.isinf(one.times) or (one.own is not None and one.own.distance >= _PLAINLY):
         return HIGHEST_SCORE
     return min(_CONVICTED + _PER_DECADE * math.log10(max(one.times, 1.0)), HIGHEST_SCORE)
