@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -165,6 +166,8 @@ class Recomputation:
         if not found or all(one.tight is None for one in found):
             # The original model tells more, but not of every op.
             found = [one for one in by_golden(op, self.told(op)) if one.tight is not None or not found] or found
+            why = recomputer.why_not(op.name) if recomputer is not None and not recomputer.knows(op.name) else None
+            found = [one if why is None or one.tight is not None else replace(one, reason=why) for one in found]
         for one in found:
             self._computed[op.place, op.name, one.number] = one
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .. import operators
+from ..comparing.row import NOT_COMPARED
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
@@ -88,6 +89,12 @@ class Recomputer:
     def knows(self, name: str) -> bool:
         """Tell whether an op of this name is among :attr:`ops`."""
         return name in self._planned or name in self._copies
+
+    def why_not(self, name: str) -> Optional[str]:
+        """Return why an op is not among :attr:`ops`; None where nothing is known of it."""
+        reasons = (row.reason for row in self._plan.rows if row.op == name and row.verdict == NOT_COMPARED and row.reason)
+        reason = next(reasons, None)
+        return None if reason is None else reason.replace("not replayed: ", "", 1)
 
     def cost_s(self, name: str) -> float:
         """Return roughly how many seconds computing an op takes on one processor."""

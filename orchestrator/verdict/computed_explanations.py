@@ -72,7 +72,7 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
 def golden_is_wrong() -> Explanation:
     """Return the explanation of an operator that is right while golden data do not follow from golden data."""
     sentence = "computed of golden inputs its golden output comes out otherwise, and the device is right: the golden data are wrong"
-    step = "make the golden data again; in-place layers of Caffe must be written out of place (goldwatch golden caffe deinplace)"
+    step = "make the golden data again; of a Caffe net without in-place layers (goldwatch golden caffe deinplace)"
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
