@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from dataclasses import astuple, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -19,10 +20,11 @@ from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
-from .backends import ModulePaths, choose_backend
+from .backends import Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
+from .user_layers import parse_layers
 from .weights import check_names
 from .whitelist import refuse_unknown
 
@@ -41,10 +43,18 @@ class DumpOptions:
         For images, in place of transform_param.
     max_input_bytes
         How much memory one input may need.
+    weights
+        None: with ``random_weights`` alone.
+    random_weights
+        Weights that the file does not have are made up from this seed (numpy backend).
+    layer_files
+        ``TYPE=FILE.py`` each: layer types that the user computes (numpy backend).
+    check_backend
+        Another backend, which runs the net too, to be compared.
     """
 
     prototxt: str
-    weights: str
+    weights: Optional[str]
     out: str
     inputs: Sequence[str] = ()
     backend: str = "auto"
@@ -60,6 +70,9 @@ class DumpOptions:
     channel_order: Optional[str] = None
     quantised: bool = False
     force: bool = False
+    random_weights: Optional[int] = None
+    layer_files: Sequence[str] = ()
+    check_backend: Optional[str] = None
 
 
 @dataclass
@@ -67,6 +80,7 @@ class _Job:
     """What is checked before the child starts."""
 
     options: DumpOptions
+    chosen: Chosen
     net: Net
     inputs: List[NetInput]
     batches: List[Batch]
@@ -84,8 +98,8 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (why Caffe was not used), and ``runs``: of each batch ``out``,
-        ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
+        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (which backend was taken and why), and ``runs``: of each batch
+        ``out``, ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
 
     Raises
     ------
@@ -96,12 +110,13 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Interrupted
         Ctrl-C; what was saved is usable.
     """
-    job = _check(options)
     paths = ModulePaths.of(options.prototxt, options.caffe_root)
-    chosen = choose_backend(options.backend, options.python, paths)
+    job = _check(options, paths)
+    chosen = job.chosen
     backend = chosen.backend
     if backend == "opencv":
         refuse_unknown(job.net)
+    if backend != "caffe":
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
     weights = _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
@@ -121,11 +136,27 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     return result
 
 
-def _check(options: DumpOptions) -> _Job:
+def _choose(options: DumpOptions, paths: ModulePaths) -> Chosen:
+    """Return the backend: options that only one of them knows choose it."""
+    own = "random_weights" if options.random_weights is not None else "layer" if options.layer_files else None
+    if own is not None and options.backend not in ("auto", "numpy"):
+        raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
+    if own is not None:
+        reason = "`%s` is for it alone" % own
+        return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
+    return choose_backend(options.backend, options.python, paths)
+
+
+def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     document = read_document(options.prototxt)
-    require_file(options.weights, "WEIGHTS")
+    if options.weights is not None:
+        require_file(options.weights, "WEIGHTS")
+    elif options.random_weights is None:
+        raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
+    parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
-    inputs = net_inputs(net)
+    chosen = _choose(options, paths)
+    inputs = net_inputs(net, chosen.backend == "numpy")
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
         is_image(item.path) for batch in batches for item in batch.items.values()
@@ -135,7 +166,7 @@ def _check(options: DumpOptions) -> _Job:
         refuse_golden(_out_of(options.out, batch), options.force)
     if batches[0].number is not None:
         refuse_golden(options.out, options.force)
-    return _Job(options, net, inputs, batches)
+    return _Job(options, chosen, net, inputs, batches)
 
 
 def _out_of(out: str, batch: Batch) -> str:
@@ -145,13 +176,16 @@ def _out_of(out: str, batch: Batch) -> str:
 def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
     """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the net."""
     path = job.options.weights
+    if path is None:
+        return {}
     shapes = weight_shapes(path)
     if shapes is None:
         if backend == "opencv":
             message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
-            raise InputError(message, hint="save them as .caffemodel, or use `backend=caffe`")
+            raise InputError(message, hint="save them as .caffemodel, or use `backend=numpy` or `backend=caffe`")
         return {}
-    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe")
+    seeded = job.options.random_weights is not None
+    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe", seeded=seeded)
     return shapes
 
 
@@ -163,7 +197,10 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "backend": backend,
         "prototxt": os.path.abspath(options.prototxt),
         "prototxt_sha256": sha256_of_file(options.prototxt),
-        "weights": os.path.abspath(options.weights),
+        "weights": None if options.weights is None else os.path.abspath(options.weights),
+        "random_weights": options.random_weights,
+        "layer_files": parse_layers(options.layer_files),
+        "reason": job.chosen.reason,
         "level": options.level,
         "stages": list(options.stages),
         "seed": options.seed,

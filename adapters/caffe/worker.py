@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ from .netinputs import NetInput, net_inputs, with_shapes
 from .normalise import normalise
 from .saving import save_run, source_of
 from .targets import Target, Targets
+from .user_layers import UserLayers
 from .weights import check_shapes
 
 
@@ -55,7 +57,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
-    weights = _Sum(job["weights"])
+    weights = _Sum(job["weights"] or os.devnull)
     weights.start()
     targets = Targets(
         [Target(*fields) for fields in job["targets"]],
@@ -64,7 +66,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     )
     document = read_document(job["prototxt"])
     net = Net(document, initial_state(document, "TEST", job["level"], job["stages"]))
-    inputs = net_inputs(net)
+    inputs = net_inputs(net, job["backend"] == "numpy")
     batches = Batches(job, net, inputs)
     begun = time.perf_counter()
     backend = _backend(job, net, with_shapes(inputs, batches.shapes))
@@ -74,9 +76,11 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         if stop and results:
             return
         weights.join()
-        source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"])
+        digest = weights.digest if job["weights"] else None
+        source = source_of(job["prototxt_sha256"], digest, batches.sums[number], job["seed"], job["random_weights"])
         suffix = "quant" if job["quantised"] else "npy"
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
+        writer.extra["backend_reason"] = job["reason"]
         sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
         writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
         results.append(
@@ -102,6 +106,17 @@ def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
         for layer, bottom in done.weighted:
             check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
         return OpencvBackend(job["weights"], done, job["folder"])
+    if job["backend"] == "numpy":
+        from ...netfiles.caffemodel import StoredWeights
+        from .numpy_backend import NumpyBackend
+
+        weights = StoredWeights(job["weights"]) if job["weights"] else no_weights
+        given = [entry.blob for entry in inputs if entry.shape]
+        return NumpyBackend(net, weights, given, job["random_weights"], UserLayers(job["layer_files"]))
     from .pycaffe import PycaffeBackend
 
     return PycaffeBackend(job, net)
+
+
+def no_weights(_: str) -> None:
+    """Return the weights of a layer of a net that has none."""

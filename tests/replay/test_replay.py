@@ -268,7 +268,7 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     device.write()
     with pytest.raises(UsageError, match="there is no backend 'tensorrt'") as caught:
         device.replay(backend="tensorrt")
-    assert caught.value.hint == "one of auto, caffe, opencv, tf, onnxruntime"
+    assert caught.value.hint == "one of auto, caffe, numpy, opencv, tf, onnxruntime"
     (tmp_path / "net.onnx").write_bytes(b"\x08\x07\x3a\x09")
     with pytest.raises(InputError, match="cut short"):
         device.replay(original=str(tmp_path / "net.onnx"))
