@@ -318,8 +318,10 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
         counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
         windows = _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
-    if x.error is None and not arithmetic.accumulator and not np.all(windows.inside(False)):
-        return _with_windows_outside(x, windows, ways[way])
+    if x.error is None and not arithmetic.accumulator:
+        odd = ways[way] and not np.min(x.array) > -np.inf
+        if odd or not np.all(windows.inside(False)):
+            return _as_caffes_loops(x, windows, ways[way])
     if not ways[way]:
         return [_average(x, windows, windows.inside(True), arithmetic)]
     if node.outputs < 2:
@@ -328,23 +330,20 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     return [best, Value(where.astype(np.float32))]
 
 
-def _with_windows_outside(x: Value, windows: _Windows, largest: bool) -> List[Value]:
-    """Return what Caffe's loops leave where a window lies outside: -FLT_MAX and no place, or nothing divided by an area of 0 or less."""
-    outside = windows.inside(False) == 0
+def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
+    """Return what Caffe's loops make of NaN, -inf and windows that lie outside.
+
+    A maximum begins at -FLT_MAX without a place, and no comparison with NaN is true; a mean is divided by an area that may be 0 or less.
+    """
     if largest:
-        inner = np.zeros(windows.counts, bool)
         best = np.full(x.array.shape[:2] + windows.counts, np.finfo(np.float32).min, x.array.dtype)
         where = np.full(best.shape, -1.0, np.float32)
-        cut = tuple(slice(0, int(np.count_nonzero(np.any(~outside, tuple(a for a in range(outside.ndim) if a != axis)))))
-                    for axis in range(outside.ndim))  # fmt: skip
-        inner[cut] = True
-        if not np.array_equal(inner, ~outside):
-            raise CannotCompute("one of its windows lies outside of its input")
-        counts = tuple(entry.stop for entry in cut)
-        if min(counts):
-            some = _Windows(windows.sizes, windows.kernel, windows.strides, windows.dilations, windows.begin, windows.end, counts)
-            made, places = _largest_and_place(x, some)
-            best[(Ellipsis,) + cut], where[(Ellipsis,) + cut] = made.array, places
+        numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
+        for outputs, inputs, _ in windows.places():
+            some, values = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
+            larger = values > best[some]
+            best[some] = np.where(larger, values, best[some])
+            where[some] = np.where(larger, numbers[inputs], where[some])
         return [Value(best), Value(where)]
     area = np.ones((), np.int64)
     for size, reach, stride, before, behind, count in zip(
