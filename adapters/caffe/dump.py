@@ -6,10 +6,10 @@ import os
 import re
 import sys
 import tempfile
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import EXIT_INTERRUPTED, GoldwatchError, InputError, UsageError, require_file
+from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
@@ -99,7 +99,8 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     -------
     dict
         ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (which backend was taken and why), and ``runs``: of each batch
-        ``out``, ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
+        ``out``, ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``; with ``check_backend`` also
+        ``check``.
 
     Raises
     ------
@@ -126,14 +127,42 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         result = _result_of(
             job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
         )
+        checked = _checked(options, result, document["weights_out"], folder) if options.check_backend else {}
     result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
     result["warnings"] += [
         "%s: %s" % (run["out"], text)
         for run in result["runs"]
         for text in not_finite_warnings(run["not_finite"])
     ]
-    result["notes"] = chosen.notes
+    result["notes"] = chosen.notes + ([checked["told"]] if checked else [])
+    if checked:
+        result["check"] = checked
     return result
+
+
+def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], folder: str) -> Dict[str, Any]:
+    """Run another backend into ``folder`` and return how far what it computed is from the result's runs.
+
+    Returns
+    -------
+    dict
+        ``backend``, ``told`` (one line), and ``runs`` as :func:`.checking.compare_runs` returns them; without them ``refused``, the
+        reason why it did not run.
+    """
+    backend = str(options.check_backend)
+    out = os.path.join(folder, "check")
+    weights = options.weights if made is None else made
+    others = replace(options, backend=backend, out=out, weights=weights, random_weights=None, check_backend=None, layer_files=())
+    try:
+        done = dump(others)
+    except (InputError, EnvironmentProblem) as error:
+        told = "not checked with backend %s: %s" % (backend, error.message)
+        return {"backend": backend, "refused": error.message, "told": told}
+    from .checking import check_sentence, compare_runs
+
+    runs = [compare_runs(ours["out"], theirs["out"]) for ours, theirs in zip(result["runs"], done["runs"])]
+    told = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
+    return {"backend": backend, "backend_version": done["backend_version"], "runs": runs, "told": told}
 
 
 def _choose(options: DumpOptions, paths: ModulePaths) -> Chosen:
@@ -156,6 +185,8 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     chosen = _choose(options, paths)
+    if chosen.backend == options.check_backend:
+        raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
     inputs = net_inputs(net, chosen.backend == "numpy")
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
@@ -201,6 +232,7 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "random_weights": options.random_weights,
         "layer_files": parse_layers(options.layer_files),
         "reason": job.chosen.reason,
+        "weights_out": _weights_out(options, folder),
         "level": options.level,
         "stages": list(options.stages),
         "seed": options.seed,
@@ -219,6 +251,12 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "weight_shapes": weights,
     }
     return document
+
+
+def _weights_out(options: DumpOptions, folder: str) -> Optional[str]:
+    """Return where weights that are made up are kept for another backend."""
+    kept = options.check_backend is not None and options.random_weights is not None
+    return os.path.join(folder, "made.caffemodel") if kept else None
 
 
 def _hint_for(net: Net, backend: str) -> str:

@@ -171,6 +171,15 @@ class NumpyBackend:
                 if not readers[source]:
                     values.pop(source, None)
 
+    def all_weights(self) -> Iterator[Tuple[str, str, List[Array]]]:
+        """Yield name, type and weights of each layer that has some, those that were made up in the run included."""
+        for layer in self._net.layers:
+            blobs = self.made.get(layer.name) or (self._weights(layer.name) if has_weights(layer) else None)
+            if blobs is None and layer.name in self._owners:
+                blobs = self.made.get(self._owners[layer.name]) or self._weights(self._owners[layer.name])
+            if blobs is not None:
+                yield layer.name, layer.type, blobs
+
     def _without_file(self) -> Dict[Key, str]:
         """Return the tops that hang on a data layer's blob without a file, each with that blob's name."""
         lacking: Dict[Key, str] = {}

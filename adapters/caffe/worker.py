@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Sequence
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffemodel import StoredWeights, write_weights
 from ...netfiles.prototxt import read_document
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
@@ -95,6 +96,8 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
             )
         )
         parent.tell(runs=results)
+    if job["weights_out"] is not None:
+        write_weights(job["weights_out"], backend.all_weights())
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
 
 
@@ -107,7 +110,6 @@ def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
             check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
         return OpencvBackend(job["weights"], done, job["folder"])
     if job["backend"] == "numpy":
-        from ...netfiles.caffemodel import StoredWeights
         from .numpy_backend import NumpyBackend
 
         weights = StoredWeights(job["weights"]) if job["weights"] else no_weights

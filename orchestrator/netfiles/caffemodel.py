@@ -9,11 +9,11 @@ import functools
 import mmap
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import EnvironmentProblem, FormatError, require_file
 from ..filesystem.inputs import open_input
-from ..protowire import BYTES, FIXED32, FIXED64, VARINT, fields_of, read_varints
+from ..protowire import BYTES, FIXED32, FIXED64, VARINT, field, fields_of, read_varints, varint
 from ..protowire import Buffer as AnyBuffer
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -119,6 +119,17 @@ class StoredWeights:
             return None if blobs is None else [blob.array(self._data) for blob in blobs]
         except FormatError as error:
             raise FormatError("not a .caffemodel (%s)" % error.message, self._path) from error
+
+
+def write_weights(path: str, layers: Iterable[Tuple[str, str, List[np.ndarray]]]) -> None:
+    """Write ``(layer name, type, weights)`` as a .caffemodel (V2)."""
+    with open(path, "wb") as stream:
+        for name, kind, blobs in layers:
+            body = field(1, name.encode("utf-8", "surrogateescape")) + field(2, kind.encode())
+            for array in blobs:
+                shape = field(7, field(1, b"".join(map(varint, array.shape))))
+                body += field(7, shape + field(5, array.astype("<f4").tobytes()))
+            stream.write(field(100, body))
 
 
 def _hdf5_groups(path: str) -> Any:
