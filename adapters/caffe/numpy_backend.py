@@ -208,7 +208,8 @@ class NumpyBackend:
             raise InputError("%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)) from error
         if len(made) < len(layer.tops):
             raise InputError("%s has %d tops, its rule makes %d" % (where, len(layer.tops), len(made)))
-        tops = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
+        with np.errstate(over="ignore"):
+            tops = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
         if not all(array.size for array in tops):
             raise InputError("%s: bottoms of shape %s lead to an empty top" % (where, [list(array.shape) for array in bottoms]))
         return tops

@@ -89,7 +89,7 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     before = x.array.shape
     if node.dialect == CAFFE or "shape" in node.attributes:
         shape = node.get("shape")
-        shape = listed(shape["dim"] if isinstance(shape, Mapping) else shape)
+        shape = listed(shape.get("dim", []) if isinstance(shape, Mapping) else shape)
     else:
         shape = whole(inputs, 1)
     if node.dialect in (CAFFE, ASCEND):
