@@ -139,7 +139,10 @@ def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape
     def blobs(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
         size = int(parameters["num_output"])
         states = (1 if outputs else 2) if parameters.get("expose_hidden", False) else 0
-        made = [Blob((gates * size, element_count(bottoms[0][2:])), "weight_filler", "weight"), Blob((gates * size,), "bias_filler", "bias")]
+        made = [
+            Blob((gates * size, element_count(bottoms[0][2:])), "weight_filler", "weight"),
+            Blob((gates * size,), "bias_filler", "bias"),
+        ]
         if len(bottoms) - states > 2:
             made.append(Blob((gates * size, element_count(bottoms[2][1:])), "weight_filler", "weight"))
         made.append(Blob((gates * size, size), "weight_filler", "weight"))

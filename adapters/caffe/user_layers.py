@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import numpy as np
 
 from ...errors import UsageError, require_file
+from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...usercode import Answer, call_user, run_user
 
@@ -71,8 +72,8 @@ def _forward(script: str, kind: str, bottoms: List[Array], blobs: List[Array], p
 
 
 def _text(script: str) -> str:
-    with open(script, encoding="utf-8", errors="replace") as stream:
-        return stream.read()
+    with open_input(script) as stream:
+        return stream.read().decode("utf-8", "replace")
 
 
 def _arrays(found: Any) -> List[Array]:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
@@ -70,7 +70,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     inputs = net_inputs(net, job["backend"] == "numpy")
     batches = Batches(job, net, inputs)
     begun = time.perf_counter()
-    backend = _backend(job, net, with_shapes(inputs, batches.shapes))
+    backend = _backend(job, net, inputs, batches.shapes)
     load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
     for number, batch in enumerate(job["batches"]):
@@ -101,11 +101,11 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
 
 
-def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
+def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]) -> Any:
     if job["backend"] == "opencv":
         from .opencv import OpencvBackend
 
-        done = normalise(net, inputs)
+        done = normalise(net, with_shapes(inputs, shapes))
         for layer, bottom in done.weighted:
             check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
         return OpencvBackend(job["weights"], done, job["folder"])
@@ -113,8 +113,7 @@ def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
         from .numpy_backend import NumpyBackend
 
         weights = StoredWeights(job["weights"]) if job["weights"] else no_weights
-        given = [entry.blob for entry in inputs if entry.shape]
-        return NumpyBackend(net, weights, given, job["random_weights"], UserLayers(job["layer_files"]))
+        return NumpyBackend(net, weights, list(shapes), job["random_weights"], UserLayers(job["layer_files"]))
     from .pycaffe import PycaffeBackend
 
     return PycaffeBackend(job, net)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTupl
 
 from ..errors import EnvironmentProblem, FormatError, require_file
 from ..filesystem.inputs import open_input
+from ..filesystem.outputs import create_new
 from ..protowire import BYTES, FIXED32, FIXED64, VARINT, field, fields_of, read_varints, varint
 from ..protowire import Buffer as AnyBuffer
 
@@ -122,8 +123,8 @@ class StoredWeights:
 
 
 def write_weights(path: str, layers: Iterable[Tuple[str, str, List[np.ndarray]]]) -> None:
-    """Write ``(layer name, type, weights)`` as a .caffemodel (V2)."""
-    with open(path, "wb") as stream:
+    """Write ``(layer name, type, weights)`` as a .caffemodel (V2), a new file."""
+    with os.fdopen(create_new(path), "wb") as stream:
         for name, kind, blobs in layers:
             body = field(1, name.encode("utf-8", "surrogateescape")) + field(2, kind.encode())
             for array in blobs:

@@ -50,7 +50,8 @@ def channel_axis(node: Node, ndim: int) -> int:
 
 
 @operator(
-    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout"), tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
+    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout"),
+    tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
     ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, per_row=True,
 )  # fmt: skip
 def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:

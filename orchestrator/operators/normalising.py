@@ -283,7 +283,7 @@ def _local_response(
 
 
 def _running_response(x: Array, size: int, bias: float, alpha: float, beta: float) -> Value:
-    """Return LRN across channels as Caffe computes it: a running sum in float32, one square in and one out, which keeps what rounding leaves.
+    """Return LRN across channels as Caffe has it: a running sum in float32, one square in and one out, which keeps what rounding leaves.
 
     Source: BVLC Caffe, lrn_layer.cpp, LRNLayer::CrossChannelForward_cpu.
     """

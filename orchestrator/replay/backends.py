@@ -1,4 +1,4 @@
-"""Who runs the pieces: Caffe, our own operators or OpenCV those of a prototxt, TensorFlow those of a frozen graph, onnxruntime those of an ONNX model."""
+"""Who runs the pieces: Caffe, our own operators or OpenCV those of a prototxt, TensorFlow those of a graph, onnxruntime those of ONNX."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
 from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
 
+
 class CaffeOriginal(NamedNodes):
     """A net filtered for TEST.
 

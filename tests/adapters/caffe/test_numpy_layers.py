@@ -374,8 +374,8 @@ def test_recurrent_weights_have_the_shapes_that_the_operators_take():
         ("ReLU", "relu_param { negative_slop: 1 }", r"layer L \(ReLU\): parameter relu_param.negative_slop \(line 2\) is not known"),
         ("ReLU", "pooling_param { }", r"layer L \(ReLU\): parameter pooling_param \(line 2\) is not known"),
         ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }", r"layer L \(Pooling\) cannot be computed.*STOCHASTIC"),
-        ("Convolution", "convolution_param { kernel_size: 3 }", r"layer L \(Convolution\): its weights cannot be told: KeyError: 'num_output'"),
-        ("InnerProduct", "inner_product_param { num_output: 3 }", r"layer L \(InnerProduct\) has weights of shape \[2\], the net needs \[3, 12\]"),
+        ("Convolution", "convolution_param { kernel_size: 3 }", r"\(Convolution\): its weights cannot be told: KeyError: 'num_output'"),
+        ("InnerProduct", "inner_product_param { num_output: 3 }", r"\(InnerProduct\) has weights of shape \[2\], the net needs \[3, 12\]"),
     ],
 )
 def test_refusals(kind, body, told):
@@ -386,7 +386,8 @@ def test_refusals(kind, body, told):
 
 
 def test_every_layer_with_weights_tells_their_shapes():
-    layer = Net(Document(text_of("Scale", "scale_param { axis: 1 num_axes: 2 bias_term: true }", [numbers(0, 2, 3, 4, 5)])), State()).layers[1]
+    body = "scale_param { axis: 1 num_axes: 2 bias_term: true }"
+    layer = Net(Document(text_of("Scale", body, [numbers(0, 2, 3, 4, 5)])), State()).layers[1]
     assert [blob.shape for blob in blobs_of(layer, [(2, 3, 4, 5)])] == [(3, 4), (3, 4)]
     layer = Net(Document(text_of("PReLU", "prelu_param { channel_shared: true }", [numbers(0, 2, 3)])), State()).layers[1]
     assert [blob.shape for blob in blobs_of(layer, [(2, 3)])] == [()]
