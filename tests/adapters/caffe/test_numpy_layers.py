@@ -76,6 +76,13 @@ def test_the_table_is_that_of_the_operators():
     assert {kind for kind, known in LAYERS.items() if known.blobs.__name__ != "<lambda>"} == WEIGHTED
 
 
+def test_the_table_of_the_documentation():
+    with open(os.path.join(SCRIPTS, "..", "docs", "caffe.md"), encoding="utf-8") as stream:
+        rows = stream.read().partition("| whose rule | layers |")[2].split("\n\n")[0].strip().splitlines()[1:]
+    told = {(cell[1].strip(), kind.strip()) for cell in (row.split("|") for row in rows) for kind in cell[2].split(",")}
+    assert told == {(known.source, kind) for kind, known in LAYERS.items()}
+
+
 SSD_PRIOR = "min_size: 60 max_size: 110.6 aspect_ratio: 2 aspect_ratio: 3 variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2"
 
 
