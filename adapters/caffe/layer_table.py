@@ -242,6 +242,8 @@ LAYERS: Dict[str, Known] = {
     "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
     "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
     "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
+    "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),
+    "SeLuDropout": _known("caffe_latte (fireae)", "selu_dropout_param", "alpha dropout_ratio"),
     "ShuffleChannel": _known("ShuffleNet (farmingyard)", "shuffle_channel_param", "group"),
     "Sigmoid": _known(BVLC, "sigmoid_param", "engine"),
     "SigmoidCrossEntropyLoss": _known(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),

@@ -1,7 +1,7 @@
 """Layers that only Caffe and its branches have, and that are made of others' operators or move values.
 
 Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet (alexgkendall) and ENet, bn_layer.cpp of
-PSPNet (hszhao); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of caffe-yolov2 (gklz1982), which is darknet's.
+PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of caffe-yolov2 (gklz1982), which is darknet's.
 """
 
 from __future__ import annotations
@@ -95,6 +95,18 @@ def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
         steps=arithmetic.intermediate,
     )
     return [made, found[0], found[1]]
+
+
+@operator(caffe=("SeLu",), per_row=True)
+def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Multiply by lambda, or make lambda · alpha · (exp(x) - 1) of what is below 0."""
+    alpha, scale = np.float32(node.get("alpha", 1.67326324)), np.float32(node.get("lambda", 1.050700987))
+
+    def function(x: Array) -> Array:
+        values: Array = scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
+        return values
+
+    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
 
 
 @operator(caffe=("SPP",))

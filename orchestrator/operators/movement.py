@@ -50,7 +50,7 @@ def channel_axis(node: Node, ndim: int) -> int:
 
 
 @operator(
-    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout"),
+    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout", "SeLuDropout"),
     tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
     ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, per_row=True,
 )  # fmt: skip

@@ -304,7 +304,9 @@ def test_pyramid_columns_rows_and_embedding():
     table, bias = numbers(11, 5, 4), numbers(12, 4)
     made = by_numpy("Embed", "embed_param { num_output: 4 input_dim: 5 }", [np.array([[0, 4], [2, 2]])], [table, bias])[0]
     near(made, table[[[0, 4], [2, 2]]] + bias)
-    np.testing.assert_array_equal(by_numpy("SpatialDropout", "", [x])[0], x)
+    for kind in ("SpatialDropout", "SeLuDropout"):
+        np.testing.assert_array_equal(by_numpy(kind, "", [x])[0], x)
+    near(by_numpy("SeLu", "", [x])[0], 1.050700987 * np.where(x > 0, x, 1.67326324 * np.expm1(x.astype(np.float64))))
 
 
 def test_losses_and_accuracy():
