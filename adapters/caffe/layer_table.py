@@ -211,9 +211,7 @@ LAYERS: Dict[str, Known] = {
     "HingeLoss": _known(BVLC, "hinge_loss_param loss_param", "norm " + _LOSS),
     "Im2col": _known(BVLC, "convolution_param", _CONVOLUTION),
     "InfogainLoss": _known(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
-    "InnerProduct": _known(
-        BVLC, "inner_product_param", "num_output bias_term weight_filler bias_filler axis transpose", _inner_product
-    ),
+    "InnerProduct": _known(BVLC, "inner_product_param", "num_output bias_term weight_filler bias_filler axis transpose", _inner_product),
     "Interp": _known("DeepLab, PSPNet", "interp_param", "height width zoom_factor shrink_factor pad_beg pad_end"),
     "LRN": _known(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
     "LSTM": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),

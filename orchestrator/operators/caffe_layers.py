@@ -1,7 +1,8 @@
 """Layers that only Caffe and its branches have, and that are made of others' operators or move values.
 
 Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet (alexgkendall) and ENet, bn_layer.cpp of
-PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of caffe-yolov2 (gklz1982), which is darknet's.
+PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of
+caffe-yolov2 (gklz1982), which is darknet's.
 """
 
 from __future__ import annotations

@@ -78,9 +78,7 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     if not all(steps):
         steps = picture[0] / shape[2], picture[1] / shape[3]
     offset = np.float32(node.get("offset", 0.5))
-    centres = [
-        (np.arange(size, dtype=np.float32) + offset) * np.float32(step) for size, step in zip(shape[2:4], steps)
-    ]
+    centres = [(np.arange(size, dtype=np.float32) + offset) * np.float32(step) for size, step in zip(shape[2:4], steps)]
     sizes = np.asarray(_box_sizes(node), np.float32)
     corners = np.zeros((shape[2], shape[3], len(sizes), 4), np.float32)
     for axis, centre, key in ((0, centres[1][None, :, None], 1), (1, centres[0][:, None, None], 0)):
@@ -198,6 +196,16 @@ def _away(array: Array) -> Array:
     return np.trunc(array + np.copysign(np.float32(0.5), array))
 
 
+def _regions(array: Array, pictures: int) -> Array:
+    """Return regions [count, 5], the first column the number of a picture."""
+    rows = np.asarray(array, np.float32).reshape(len(array), -1)
+    outside = [number for number, row in enumerate(rows) if not 0 <= int(row[0]) < pictures]
+    if rows.shape[1] != 5 or outside:
+        what = "region %d is in picture %g" % (outside[0], rows[outside[0], 0]) if outside else "regions have %d numbers" % rows.shape[1]
+        raise CannotCompute("its %s; a region is the number of one of %d pictures and four corners" % (what, pictures))
+    return rows
+
+
 def _bins(start: Any, size: Any, count: int, limit: int, before: bool) -> List[Tuple[int, int]]:
     """Return where each of ``count`` bins begins and ends; ``before``: the start is added before rounding."""
     edges = []
@@ -217,7 +225,7 @@ def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     x, regions = plain(inputs, arithmetic)[:2]
     counts = int(node.get("pooled_h")), int(node.get("pooled_w"))
     scale = np.float32(node.get("spatial_scale", 1.0))
-    rows = np.asarray(regions, np.float32).reshape(len(regions), -1)
+    rows = _regions(regions, len(x))
     out = np.zeros((len(rows), x.shape[1]) + counts, np.float32)
     for number, row in enumerate(rows):
         left, top, right, bottom = (int(entry) for entry in _away(row[1:5] * scale))
@@ -237,7 +245,7 @@ def psroi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     scale = np.float32(node.get("spatial_scale"))
     if x.shape[1] != outputs * group * group:
         raise CannotCompute("its %d channels are not output_dim · group_size² = %d" % (x.shape[1], outputs * group * group))
-    rows = np.asarray(regions, np.float32).reshape(len(regions), -1)
+    rows = _regions(regions, len(x))
     out = np.zeros((len(rows), outputs, group, group), np.float32)
     for number, row in enumerate(rows):
         rounded = _away(row[1:5])

@@ -1,5 +1,5 @@
-"""`golden caffe dump` of a GoogLeNet-sized net (142 layers, 40 MB of outputs, random weights), by numpy and by OpenCV, against a plain OpenCV
-script; deinplace."""
+"""`golden caffe dump` of a GoogLeNet-sized net (142 layers, 40 MB of outputs, random weights), by numpy and by OpenCV, against a plain
+OpenCV script; deinplace."""
 
 import argparse
 import os

@@ -233,6 +233,12 @@ def test_regions(seed, scale):
     near(made, right)
 
 
+def test_a_region_of_no_picture():
+    for picture in (-1, 2):
+        with pytest.raises(InputError, match="region 0 is in picture %d; a region is the number of one of 2 pictures" % picture):
+            by_numpy("ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }", [numbers(0, 2, 1, 4, 4), np.array([[picture, 0, 0, 3, 3]])])
+
+
 def darknet(x, stride, forward):
     """The loop of darknet, which numbers the larger picture from the smaller's own sizes."""
     batch, channels, height, width = x.shape
