@@ -19,6 +19,7 @@ _SINGLE: Dict[str, FrozenSet[str]] = {
     "pooling_param": frozenset(("kernel_size", "stride", "pad")),
     "detection_output_param": frozenset(("offset",)),
     "prior_box_param": frozenset(("offset",)),
+    "reduction_param": frozenset(("coeff",)),
     "reorg_param": frozenset(("stride",)),
     "upsample_param": frozenset(("stride",)),
 }

@@ -66,15 +66,14 @@ def softmax_with_loss(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 @operator(caffe=("Accuracy",), decides=True)
 def accuracy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """How many labels are among the ``top_k`` largest (of equal ones the later class is larger); of each class as second output."""
+    """How many labels are among the ``top_k`` largest (what equals a label's value is ahead of it); of each class as second output."""
     x, label = plain(inputs, arithmetic)[:2]
     flat, labels, counts = _by_class(node, x, label)
     own = np.take_along_axis(flat, labels[:, None, :], 1)
-    later = np.arange(flat.shape[1])[None, :, None] > labels[:, None, :]
-    ahead = ((flat > own) | ((flat == own) & later)).sum(1)
+    ahead = (flat >= own).sum(1) - 1
     right = (ahead < int(node.get("top_k", 1))) & counts
     each = [np.bincount(labels[which], minlength=flat.shape[1]) for which in (right, counts)]
-    return [_number(right.sum() / counts.sum()), Value((each[0] / np.maximum(each[1], 1)).astype(np.float32))]
+    return [_number(right.sum() / max(1, counts.sum())), Value((each[0] / np.maximum(each[1], 1)).astype(np.float32))]
 
 
 @operator(caffe=("InfogainLoss",), sums=True)

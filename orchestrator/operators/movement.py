@@ -98,7 +98,8 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         first = first + len(before) + 1 if first < 0 else first
         count = int(node.get("num_axes", -1))
         last = len(before) if count == -1 else first + count
-        inner = _shape_with_zeros(shape, before[first:last])
+        # A size is copied from its own axis, whether that one is replaced or not.
+        inner = _shape_with_zeros(shape, before[first:])
         return [reshaped(x, (*before[:first], *inner, *before[last:]))]
     if node.dialect == ONNX and not node.get("allowzero", 0):
         shape = _shape_with_zeros(shape, before)

@@ -243,6 +243,12 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
     x = given(inputs, 0, "input")
+    if node.dialect == "caffe" and x.array.ndim != 4:
+        if x.array.ndim > 4:
+            raise CannotCompute("Caffe takes four axes at most, it has %d" % x.array.ndim)
+        # Its output has four axes whatever the input has.
+        shape = x.array.shape + (1,) * (4 - x.array.ndim)
+        x = moved(lambda array: array.reshape(shape), x)
     axes = tuple(range(1 if bool(node.get("across_channels", False)) else 2, x.array.ndim))
     return [_mean_variance(x, axes, float(node.get("eps", 1e-9)), bool(node.get("normalize_variance", True)), arithmetic)]
 

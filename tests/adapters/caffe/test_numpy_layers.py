@@ -236,7 +236,8 @@ def test_regions(seed, scale):
 def test_a_region_of_no_picture():
     for picture in (-1, 2):
         with pytest.raises(InputError, match="region 0 is in picture %d; a region is the number of one of 2 pictures" % picture):
-            by_numpy("ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }", [numbers(0, 2, 1, 4, 4), np.array([[picture, 0, 0, 3, 3]])])
+            body = "roi_pooling_param { pooled_h: 1 pooled_w: 1 }"
+            by_numpy("ROIPooling", body, [numbers(0, 2, 1, 4, 4), np.array([[picture, 0, 0, 3, 3]])])
 
 
 def darknet(x, stride, forward):
@@ -315,6 +316,26 @@ def test_pyramid_columns_rows_and_embedding():
     near(by_numpy("SeLu", "", [x])[0], 1.050700987 * np.where(x > 0, x, 1.67326324 * np.expm1(x.astype(np.float64))))
 
 
+@pytest.mark.parametrize(("operation", "right"), [("SUM", 1), ("ASUM", 2), ("SUMSQ", 3), ("MEAN", 4)])
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_reductions_with_their_factor(operation, right, axis):
+    """Both by name and by number; coeff is one number here, a list in Eltwise."""
+    x = numbers(19, 2, 3, 4, 5)
+    wide = x.astype(np.float64).reshape(x.shape[:axis] + (-1,))
+    rule = {"SUM": np.sum, "ASUM": lambda a, n: np.abs(a).sum(n), "SUMSQ": lambda a, n: np.square(a).sum(n), "MEAN": np.mean}[operation]
+    for word in (operation, right):
+        made = by_numpy("Reduction", "reduction_param { operation: %s axis: %d coeff: 0.7 }" % (word, axis), [x])[0]
+        near(made, 0.7 * rule(wide, -1))
+    made = by_numpy("Eltwise", "eltwise_param { operation: 1 coeff: 0.5 coeff: -2 }", [x, x])[0]
+    near(made, -1.5 * x)
+
+
+def test_a_size_is_copied_from_its_own_axis():
+    x = numbers(20, 1, 3, 7)
+    assert by_numpy("Reshape", "reshape_param { num_axes: 0 shape { dim: 0 dim: -1 } }", [x])[0].shape == (1, 1, 1, 3, 7)
+    assert by_numpy("MVN", "", [x])[0].shape == (1, 3, 7, 1)
+
+
 def test_losses_and_accuracy():
     x, label = numbers(13, 4, 5), np.array([0, 4, 2, 3.0])
     rows = np.arange(4)
@@ -333,9 +354,10 @@ def test_losses_and_accuracy():
         made = by_numpy("Accuracy", "accuracy_param { top_k: %d }" % top, [x, label], tops=2)
         near(made[0], np.mean([rank < top for rank in ranks]))
         near(made[1], [float(ranks[list(label).index(c)] < top) if c in label else 0 for c in range(5)])
-    # Of equal values that of the later class is the larger.
-    equal = np.ones((1, 3), np.float32)
-    assert [by_numpy("Accuracy", "", [equal, np.array([number])])[0] for number in (0, 2)] == [0, 1]
+    # What equals the label's value is ahead of it, as in a real Caffe 1.0.
+    equal = np.array([[1, 3, 3]], np.float32)
+    made = [by_numpy("Accuracy", "accuracy_param { top_k: %d }" % top, [equal, np.array([2])])[0] for top in (1, 2)]
+    assert made == [0, 1]
     y = numbers(14, 4, 5)
     near(by_numpy("EuclideanLoss", "", [x, y])[0], np.square(x.astype(np.float64) - y).sum() / 8)
     signs = np.ones((4, 5))
