@@ -41,8 +41,8 @@ def by_opencv(kind, body, bottoms, blobs=(), tops=1):
     return [np.asarray(net.forward("L"))]
 
 
-def near(made, right, tolerance=4e-6):
-    """Assert that values are equal to a share of the largest."""
+def near(made, right, tolerance=4e-6, scale=1e-30):
+    """Assert that values are equal to a share of the largest, or of ``scale`` where that is larger."""
     right = np.asarray(right, np.float64)
     assert made.dtype == np.float32 and made.shape == right.shape
-    assert np.abs(made - right).max() <= tolerance * max(np.abs(right).max(), 1e-30)
+    assert np.abs(made - right).max() <= tolerance * max(np.abs(right).max(), scale)

@@ -64,7 +64,9 @@ def test_random_layers_are_what_caffe_defines(drawing, kind):
                 narrow = right[index].astype(np.float32)
             finite = np.isfinite(narrow)
             np.testing.assert_array_equal(made[index][~finite], narrow[~finite])
-            near(np.where(finite, made[index], np.float32(0)), np.where(finite, right[index], 0))
+            # Caffe makes a sigmoid of a tanh, which loses what is far below 1.
+            scale = 1.0 if kind == "Sigmoid" else 1e-30
+            near(np.where(finite, made[index], np.float32(0)), np.where(finite, right[index], 0), scale=scale)
             compared += 1
 
     each()
