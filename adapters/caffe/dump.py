@@ -171,7 +171,7 @@ def _choose(options: DumpOptions, paths: ModulePaths) -> Chosen:
     if own is not None and options.backend not in ("auto", "numpy"):
         raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
     if own is not None:
-        reason = "`%s` is for it alone" % own
+        reason = "it alone %s" % ("makes up weights" if own == "random_weights" else "computes layers of one's own")
         return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
     return choose_backend(options.backend, options.python, paths)
 

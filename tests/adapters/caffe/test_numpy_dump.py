@@ -142,7 +142,7 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     result, values = run(tmp_path, text, model, layer_files=[spec])
     np.testing.assert_array_equal(values["p", 0], X * 3)
     np.testing.assert_array_equal(values["p", 1], X + 1)
-    assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: `layer` is for it alone"]
+    assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: it alone computes layers of one's own"]
     # One function for whatever type, and what it fails of.
     generic = OWN.replace("Double", "forward")
     written(tmp_path / "own.py", generic)
