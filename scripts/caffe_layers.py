@@ -165,9 +165,9 @@ def _mvn(case, bottoms):
     x = bottoms[0]
     if x.ndim > 4:
         raise Refused("axes")
+    # Its top has four axes whatever the bottom has.
+    x = x.reshape(x.shape + (1,) * (4 - x.ndim))
     axes = tuple(range(1 if case.get("across_channels", False) else 2, x.ndim))
-    if not axes:
-        return [x - x if not case.get("normalize_variance", True) else (x - x) / case.get("eps", 1e-9)]
     centred = x - x.mean(axes, keepdims=True)
     if case.get("normalize_variance", True):
         centred = centred / (np.sqrt((centred**2).mean(axes, keepdims=True)) + case.get("eps", 1e-9))

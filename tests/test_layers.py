@@ -77,6 +77,8 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.wording",
     "goldwatch.kinds",
     "goldwatch.netfiles",
+    "goldwatch.operators",
+    "goldwatch.usercode",
     "goldwatch.config.plan",
     "goldwatch.adapters",
 )

@@ -64,6 +64,8 @@ class Batches:
     def _add(self, number: int, position: int, entry: NetInput, items: Dict[str, Item]) -> None:
         job, blob = self._job, entry.blob
         item = items.get(blob)
+        if item is None and entry.optional:
+            return
         if item is None:
             array = random_input(job["seed"], blob, entry.shape, position, job["max_input_bytes"])
             self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
@@ -88,4 +90,6 @@ class Batches:
 
     def arrays(self, number: int) -> Arrays:
         """Return one batch's arrays by blob."""
-        return self._kept or {entry.blob: np.load(self._path(number, position)) for position, entry in enumerate(self._inputs)}
+        return self._kept or {
+            entry.blob: np.load(self._path(number, position)) for position, entry in enumerate(self._inputs) if entry.blob in self.shapes
+        }

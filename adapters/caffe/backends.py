@@ -1,4 +1,4 @@
-"""Which backend runs a model, and in which Python: a Caffe of the user's own where one can be imported, else OpenCV."""
+"""Which backend runs a model, and in which Python: a Caffe of the user's own where one can be imported, else our own operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Backend(NamedTuple):
 BACKENDS = {
     "caffe": Backend(
         "import caffe; caffe.Net",
-        "name a Python that has pycaffe with `python=PATH` (and its python folder on PYTHONPATH), or use `backend=opencv`",
+        "name a Python that has pycaffe with `python=PATH` (and its python folder on PYTHONPATH), or use `backend=numpy`",
         # glog's information lines are of no use to the user; errors and fatal messages stay.
         {"GLOG_minloglevel": "2"},
     ),
@@ -34,6 +34,8 @@ BACKENDS = {
         # Nothing here computes with OpenBLAS, whose threads cost as much as a third of a small net's forward.
         {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
+    # One thread: matrices are cut into slices that fit a core's cache, and threads only wait for each other there.
+    "numpy": Backend("import numpy", "it is part of goldwatch", {"OPENBLAS_NUM_THREADS": "1"}),
 }
 # The whole import error in one line: also the one that an __init__.py met and put another in place of.
 _PROBE = """import sys
@@ -87,11 +89,12 @@ class ModulePaths:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The backend to use, the Python to run it in, and why others were not used."""
+    """The backend to use, the Python to run it in, why it was taken, and what is to be told of that."""
 
     backend: str
     python: str
     notes: List[str] = field(default_factory=list)
+    reason: str = "it was asked for"
 
     @property
     def environment(self) -> Dict[str, str]:
@@ -106,7 +109,8 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
     Parameters
     ----------
     backend
-        ``caffe``, ``opencv``, or ``auto``: caffe where it can be imported, else opencv (a Caffe named by its folder must be there).
+        ``caffe``, ``opencv``, ``numpy``, or ``auto``: caffe where it can be imported, else numpy (a Caffe named by its folder must be
+        there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
 
@@ -116,18 +120,21 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
         The backend (or with ``auto``, either) cannot be imported there.
     """
     paths = paths or ModulePaths()
+    if backend == "numpy":
+        return Chosen(backend, sys.executable)
     own = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
-    names = ["caffe", "opencv"] if backend == "auto" else [backend]
-    if backend == "auto" and paths.before:
-        names = ["caffe"]
+    names = ["caffe"] if backend == "auto" else [backend]
     for name in names:
         for candidate in own if python is not None or name != "caffe" else own + _system_pythons():
             problem = _problem(name, candidate, paths)
             if problem is None:
-                notes = ["Caffe was not used: %s" % "; ".join(problems)] if problems and name != "caffe" else []
-                return Chosen(name, candidate, notes)
+                found = "Caffe is there, in %s" % printable(candidate)
+                return Chosen(name, candidate, [], found) if backend == "auto" else Chosen(name, candidate)
             problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
+    if backend == "auto" and not paths.before:
+        reason = "Caffe was not used: %s" % "; ".join(problems)
+        return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
     hint = "; or ".join(BACKENDS[name].install for name in reversed(names))
     raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
 

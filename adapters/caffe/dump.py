@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import EXIT_INTERRUPTED, GoldwatchError, InputError, UsageError, require_file
+from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
@@ -19,10 +20,11 @@ from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
-from .backends import ModulePaths, choose_backend
+from .backends import Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
+from .user_layers import parse_layers
 from .weights import check_names
 from .whitelist import refuse_unknown
 
@@ -41,10 +43,18 @@ class DumpOptions:
         For images, in place of transform_param.
     max_input_bytes
         How much memory one input may need.
+    weights
+        None: with ``random_weights`` alone.
+    random_weights
+        Weights that the file does not have are made up from this seed (numpy backend).
+    layer_files
+        ``TYPE=FILE.py`` each: layer types that the user computes (numpy backend).
+    check_backend
+        Another backend, which runs the net too, to be compared.
     """
 
     prototxt: str
-    weights: str
+    weights: Optional[str]
     out: str
     inputs: Sequence[str] = ()
     backend: str = "auto"
@@ -60,6 +70,9 @@ class DumpOptions:
     channel_order: Optional[str] = None
     quantised: bool = False
     force: bool = False
+    random_weights: Optional[int] = None
+    layer_files: Sequence[str] = ()
+    check_backend: Optional[str] = None
 
 
 @dataclass
@@ -67,6 +80,7 @@ class _Job:
     """What is checked before the child starts."""
 
     options: DumpOptions
+    chosen: Chosen
     net: Net
     inputs: List[NetInput]
     batches: List[Batch]
@@ -84,8 +98,9 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (why Caffe was not used), and ``runs``: of each batch ``out``,
-        ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``.
+        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (which backend was taken and why), and ``runs``: of each batch
+        ``out``, ``counts``, ``collisions``, ``too_long``, ``not_finite`` (as in the manifest) and ``seconds``; with ``check_backend`` also
+        ``check``.
 
     Raises
     ------
@@ -96,12 +111,13 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Interrupted
         Ctrl-C; what was saved is usable.
     """
-    job = _check(options)
     paths = ModulePaths.of(options.prototxt, options.caffe_root)
-    chosen = choose_backend(options.backend, options.python, paths)
+    job = _check(options, paths)
+    chosen = job.chosen
     backend = chosen.backend
     if backend == "opencv":
         refuse_unknown(job.net)
+    if backend != "caffe":
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
     weights = _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
@@ -111,21 +127,67 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         result = _result_of(
             job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
         )
+        checked = _checked(options, result, document["weights_out"], folder) if options.check_backend else {}
     result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
     result["warnings"] += [
         "%s: %s" % (run["out"], text)
         for run in result["runs"]
         for text in not_finite_warnings(run["not_finite"])
     ]
-    result["notes"] = chosen.notes
+    result["notes"] = chosen.notes + ([checked["told"]] if checked else [])
+    if checked:
+        result["check"] = checked
     return result
 
 
-def _check(options: DumpOptions) -> _Job:
+def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], folder: str) -> Dict[str, Any]:
+    """Run another backend into ``folder`` and return how far what it computed is from the result's runs.
+
+    Returns
+    -------
+    dict
+        ``backend``, ``told`` (one line), and ``runs`` as :func:`.checking.compare_runs` returns them; without them ``refused``, the
+        reason why it did not run.
+    """
+    backend = str(options.check_backend)
+    out = os.path.join(folder, "check")
+    weights = options.weights if made is None else made
+    others = replace(options, backend=backend, out=out, weights=weights, random_weights=None, check_backend=None, layer_files=())
+    try:
+        done = dump(others)
+    except (InputError, EnvironmentProblem) as error:
+        told = "not checked with backend %s: %s" % (backend, error.message)
+        return {"backend": backend, "refused": error.message, "told": told}
+    from .checking import check_sentence, compare_runs
+
+    runs = [compare_runs(ours["out"], theirs["out"]) for ours, theirs in zip(result["runs"], done["runs"])]
+    told = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
+    return {"backend": backend, "backend_version": done["backend_version"], "runs": runs, "told": told}
+
+
+def _choose(options: DumpOptions, paths: ModulePaths) -> Chosen:
+    """Return the backend: options that only one of them knows choose it."""
+    own = "random_weights" if options.random_weights is not None else "layer" if options.layer_files else None
+    if own is not None and options.backend not in ("auto", "numpy"):
+        raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
+    if own is not None:
+        reason = "it alone %s" % ("makes up weights" if own == "random_weights" else "computes layers of one's own")
+        return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
+    return choose_backend(options.backend, options.python, paths)
+
+
+def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     document = read_document(options.prototxt)
-    require_file(options.weights, "WEIGHTS")
+    if options.weights is not None:
+        require_file(options.weights, "WEIGHTS")
+    elif options.random_weights is None:
+        raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
+    parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
-    inputs = net_inputs(net)
+    chosen = _choose(options, paths)
+    if chosen.backend == options.check_backend:
+        raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
+    inputs = net_inputs(net, chosen.backend == "numpy")
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
         is_image(item.path) for batch in batches for item in batch.items.values()
@@ -135,7 +197,7 @@ def _check(options: DumpOptions) -> _Job:
         refuse_golden(_out_of(options.out, batch), options.force)
     if batches[0].number is not None:
         refuse_golden(options.out, options.force)
-    return _Job(options, net, inputs, batches)
+    return _Job(options, chosen, net, inputs, batches)
 
 
 def _out_of(out: str, batch: Batch) -> str:
@@ -145,13 +207,16 @@ def _out_of(out: str, batch: Batch) -> str:
 def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
     """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the net."""
     path = job.options.weights
+    if path is None:
+        return {}
     shapes = weight_shapes(path)
     if shapes is None:
         if backend == "opencv":
             message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
-            raise InputError(message, hint="save them as .caffemodel, or use `backend=caffe`")
+            raise InputError(message, hint="save them as .caffemodel, or use `backend=numpy` or `backend=caffe`")
         return {}
-    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe")
+    seeded = job.options.random_weights is not None
+    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe", seeded=seeded)
     return shapes
 
 
@@ -163,7 +228,11 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "backend": backend,
         "prototxt": os.path.abspath(options.prototxt),
         "prototxt_sha256": sha256_of_file(options.prototxt),
-        "weights": os.path.abspath(options.weights),
+        "weights": None if options.weights is None else os.path.abspath(options.weights),
+        "random_weights": options.random_weights,
+        "layer_files": parse_layers(options.layer_files),
+        "reason": job.chosen.reason,
+        "weights_out": _weights_out(options, folder),
         "level": options.level,
         "stages": list(options.stages),
         "seed": options.seed,
@@ -182,6 +251,12 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "weight_shapes": weights,
     }
     return document
+
+
+def _weights_out(options: DumpOptions, folder: str) -> Optional[str]:
+    """Return where weights that are made up are kept for another backend."""
+    kept = options.check_backend is not None and options.random_weights is not None
+    return os.path.join(folder, "made.caffemodel") if kept else None
 
 
 def _hint_for(net: Net, backend: str) -> str:

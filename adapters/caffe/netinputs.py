@@ -1,4 +1,4 @@
-"""The net's inputs: Input layers, or the older ``input`` fields with ``input_dim`` or ``input_shape``."""
+"""The net's inputs: Input layers, the older ``input`` fields with ``input_dim`` or ``input_shape``, and what data layers would read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ...errors import FormatError, InputError
 from ...naming import printable
-from ...netfiles.caffe_net import Net
+from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message
+from .layer_table import DATA_TYPES
 
 Shape = Tuple[int, ...]
 
@@ -25,16 +26,24 @@ class NetInput:
         As the prototxt says; empty when it does not say.
     layer, top_index
         The Input layer's number and the top's index; -1 and the input's number for an ``input`` field.
+    optional
+        It may be left without a file: a data layer's labels, which only losses and Accuracy read.
     """
 
     blob: str
     shape: Shape
     layer: int
     top_index: int
+    optional: bool = False
 
 
-def net_inputs(net: Net) -> List[NetInput]:
+def net_inputs(net: Net, data_layers: bool = False) -> List[NetInput]:
     """Return the net's inputs in order.
+
+    Parameters
+    ----------
+    data_layers
+        The tops of layers that read their data themselves are inputs too.
 
     Raises
     ------
@@ -42,14 +51,16 @@ def net_inputs(net: Net) -> List[NetInput]:
         A shape is missing in part, or not positive.
     """
     try:
-        return _inputs(net)
+        return _inputs(net, data_layers)
     except FormatError as error:
         raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
 
 
-def _inputs(net: Net) -> List[NetInput]:
+def _inputs(net: Net, data_layers: bool) -> List[NetInput]:
     out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
     for number, layer in enumerate(net.layers):
+        if data_layers and layer.type in DATA_TYPES:
+            out += [NetInput(top.text, _data_shape(layer, index), number, index, index > 0) for index, top in enumerate(layer.tops)]
         if layer.type != "Input":
             continue
         shapes = [_dims(message) for message in layer.message.message("input_param").messages("shape")]
@@ -62,6 +73,20 @@ def _inputs(net: Net) -> List[NetInput]:
         if any(dim < 1 for dim in entry.shape):
             raise InputError("input %s has the shape %s" % (printable(entry.blob), list(entry.shape)))
     return out
+
+
+def _data_shape(layer: Layer, index: int) -> Shape:
+    """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch, channels and crop; one label each."""
+    own = next((field.name for field in layer.message.fields if field.name.endswith("data_param")), "")
+    params, transform = layer.message.message(own), layer.message.message("transform_param")
+    shapes = [_dims(message) for message in params.messages("shape")]
+    if shapes:
+        return shapes[index if index < len(shapes) else 0]
+    batch, crop = params.integer("batch_size", 0), transform.integer("crop_size", params.integer("crop_size", 0))
+    if batch < 1 or (not crop and not index) or index > 1:
+        return ()
+    channels = params.integer("channels", 1 if transform.text("force_gray") == "true" else 3)
+    return (batch,) if index else (batch, channels, crop, crop)
 
 
 def with_shapes(inputs: Sequence[NetInput], shapes: Mapping[str, Shape]) -> List[NetInput]:

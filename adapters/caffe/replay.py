@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffemodel import StoredWeights
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
 from ..child.parent import Task
@@ -23,17 +24,18 @@ from .netinputs import net_inputs, with_shapes
 from .normalise import normalise
 from .targets import targets_of
 from .weights import check_names, check_shapes, needs_weights
+from .worker import no_weights
 
 Array = Any
 
 
 class CaffeReplay:
-    """Runs pieces of a net in the user's Caffe, or in OpenCV.
+    """Runs pieces of a net in the user's Caffe, by our own operators, or in OpenCV.
 
     Parameters
     ----------
     backend
-        ``auto``, ``caffe`` or ``opencv``.
+        ``auto``, ``caffe``, ``numpy`` or ``opencv``.
     python
         The Python that has it; None: this one, or one that is found.
     prototxt, weights
@@ -82,6 +84,7 @@ class _Runner:
         self._backend, self._folder = job["backend"], job["folder"]
         self._model = None if job["weights"] is None else CaffeModel(job["weights"])
         self._shapes = {} if self._model is None else self._model.shapes
+        self._stored = no_weights if self._model is None or self._backend != "numpy" else StoredWeights(self._model.path)
 
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
@@ -90,11 +93,19 @@ class _Runner:
         path = "the net" if self._model is None else self._model.path
         check_names(net, self._shapes, path, fills=False)
         names = {layer.name for layer in net.layers}
-        backend = self._opencv(net, arrays, names) if self._backend == "opencv" else self._caffe(net, piece["text"], names)
+        if self._backend == "numpy":
+            backend = self._numpy(net, arrays)
+        else:
+            backend = self._opencv(net, arrays, names) if self._backend == "opencv" else self._caffe(net, piece["text"], names)
         wanted = [(layer, index) for layer, index, _, _ in piece["outputs"]]
         targets = [target for target in backend.complete(targets_of(net)).saved if (target.layer, target.top_index) in wanted]
         found: Dict[Tuple[str, int], Array] = {(target.layer, target.top_index): array for target, array in backend.run(targets, arrays)}
         return [found[key] for key in wanted]
+
+    def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
+        from .numpy_backend import NumpyBackend
+
+        return NumpyBackend(net, self._stored, list(arrays))
 
     def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
         from .opencv import OpencvBackend

@@ -119,9 +119,15 @@ def _timed(items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]
         yield item
 
 
-def source_of(prototxt: str, weights: str, inputs: Dict[str, str], seed: Optional[int]) -> Dict[str, Any]:
-    """Return the manifest's ``source``: SHA-256 sums of the prototxt, the weights and the inputs."""
-    source: Dict[str, Any] = {"prototxt": prototxt, "weights": weights, "inputs": inputs}
+def source_of(
+    prototxt: str, weights: Optional[str], inputs: Dict[str, str], seed: Optional[int], random_weights: Optional[int] = None
+) -> Dict[str, Any]:
+    """Return the manifest's ``source``: SHA-256 sums of the prototxt, the weights and the inputs, and the seeds of what was made up."""
+    source: Dict[str, Any] = {"prototxt": prototxt, "inputs": inputs}
+    if weights is not None:
+        source["weights"] = weights
+    if random_weights is not None:
+        source["random_weights"] = random_weights
     if seed is not None:
         source["random_seed"] = seed
     return source

@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...wording import listed
+from .layer_table import has_weights
 from .params import Params, axis_of
 from .whitelist import RULES
 
@@ -19,7 +20,7 @@ Shape = Tuple[int, ...]
 _SHOWN = 8
 
 
-def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool) -> List[str]:
+def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool, seeded: bool = False) -> List[str]:
     """Return a warning for each group of layers without weights.
 
     Parameters
@@ -28,16 +29,21 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
         Of the weights file, by layer name.
     fills
         Whether the backend fills missing weights by their fillers, as Caffe does; else any missing one is an error.
+    seeded
+        Missing weights are made up from a seed.
 
     Raises
     ------
     InputError
         Weights are missing, or the file holds none of this net's.
     """
-    weighted = [layer for layer in net.layers if needs_weights(layer)]
+    shared = shared_weights(net)
+    weighted = [layer for layer in net.layers if has_weights(layer) and shared.get(layer.name) not in shapes]
     missing = [layer.title for layer in weighted if layer.name not in shapes]
     named = listed(missing, _SHOWN)
     hint = "weights are found by layer name: give the weights that belong to this prototxt"
+    if missing and seeded:
+        return []
     if missing and not fills:
         raise InputError("%s: no weights for layer %s" % (printable(path), named), hint=hint)
     if missing and not any(layer.name in shapes for layer in net.layers):
@@ -45,8 +51,19 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
     return ["no weights for layer %s: Caffe fills them by their fillers" % named] if missing else []
 
 
+def shared_weights(net: Net) -> Dict[str, str]:
+    """Return, of layers whose weights are another's by ``param { name }``, whose they are."""
+    first: Dict[str, str] = {}
+    owners: Dict[str, str] = {}
+    for layer in net.layers:
+        for name in [text for message in layer.message.messages("param") for text in message.texts("name")]:
+            if name and first.setdefault(name, layer.name) != layer.name:
+                owners[layer.name] = first[name]
+    return owners
+
+
 def needs_weights(layer: Layer) -> bool:
-    """Tell whether a layer of a known type has weights of its own."""
+    """Tell whether a layer of a type that OpenCV runs has weights of its own."""
     return layer.type in RULES and RULES[layer.type].weights and len(layer.bottoms) == 1
 
 

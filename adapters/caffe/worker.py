@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffemodel import StoredWeights, write_weights
 from ...netfiles.prototxt import read_document
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
@@ -19,6 +21,7 @@ from .netinputs import NetInput, net_inputs, with_shapes
 from .normalise import normalise
 from .saving import save_run, source_of
 from .targets import Target, Targets
+from .user_layers import UserLayers
 from .weights import check_shapes
 
 
@@ -55,7 +58,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
-    weights = _Sum(job["weights"])
+    weights = _Sum(job["weights"] or os.devnull)
     weights.start()
     targets = Targets(
         [Target(*fields) for fields in job["targets"]],
@@ -64,19 +67,21 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     )
     document = read_document(job["prototxt"])
     net = Net(document, initial_state(document, "TEST", job["level"], job["stages"]))
-    inputs = net_inputs(net)
+    inputs = net_inputs(net, job["backend"] == "numpy")
     batches = Batches(job, net, inputs)
     begun = time.perf_counter()
-    backend = _backend(job, net, with_shapes(inputs, batches.shapes))
+    backend = _backend(job, net, inputs, batches.shapes)
     load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
     for number, batch in enumerate(job["batches"]):
         if stop and results:
             return
         weights.join()
-        source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"])
+        digest = weights.digest if job["weights"] else None
+        source = source_of(job["prototxt_sha256"], digest, batches.sums[number], job["seed"], job["random_weights"])
         suffix = "quant" if job["quantised"] else "npy"
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
+        writer.extra["backend_reason"] = job["reason"]
         sums = {job["prototxt"]: job["prototxt_sha256"], job["weights"]: weights.digest}
         writer.extra["original"] = original_of("caffe", job["prototxt"], sums, job["weights"])
         results.append(
@@ -91,17 +96,28 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
             )
         )
         parent.tell(runs=results)
+    if job["weights_out"] is not None:
+        write_weights(job["weights_out"], backend.all_weights())
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
 
 
-def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
+def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: Dict[str, Tuple[int, ...]]) -> Any:
     if job["backend"] == "opencv":
         from .opencv import OpencvBackend
 
-        done = normalise(net, inputs)
+        done = normalise(net, with_shapes(inputs, shapes))
         for layer, bottom in done.weighted:
             check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
         return OpencvBackend(job["weights"], done, job["folder"])
+    if job["backend"] == "numpy":
+        from .numpy_backend import NumpyBackend
+
+        weights = StoredWeights(job["weights"]) if job["weights"] else no_weights
+        return NumpyBackend(net, weights, list(shapes), job["random_weights"], UserLayers(job["layer_files"]))
     from .pycaffe import PycaffeBackend
 
     return PycaffeBackend(job, net)
+
+
+def no_weights(_: str) -> None:
+    """Return the weights of a layer of a net that has none."""

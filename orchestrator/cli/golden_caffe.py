@@ -62,10 +62,15 @@ def deinplace(
 
 @caffe.command()
 @click.argument("prototxt", type=click.Path(readable=False))
-@click.argument("weights", type=click.Path(readable=False))
+@click.argument("weights", type=click.Path(readable=False), required=False)
 @click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
 @click.option("-o", "--out", required=True, type=click.Path(readable=False), help="The folder of the golden files.")
-@click.option("--backend", type=click.Choice(["auto", "caffe", "opencv"]), default="auto", show_default=True, help="What runs the model.")
+@click.option(
+    "--backend", type=click.Choice(["auto", "caffe", "numpy", "opencv"]), default="auto", show_default=True, help="What runs the model."
+)
+@click.option("--random-weights", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Make up the weights that no file gives.")
+@click.option("--layer", "layer_files", multiple=True, metavar="TYPE=FILE.py", help="Compute layers of a type yourself; repeatable.")
+@click.option("--check-backend", type=click.Choice(["caffe", "numpy", "opencv"]), help="Run this backend too and tell how far they differ.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
 @click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
 @click.option("--caffe-root", type=click.Path(readable=False), metavar="DIR", help="The folder of a Caffe that you built.")
@@ -91,7 +96,9 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
       NAME=FILE.jpg               an image (png, bmp, … too), resized to the input
       NAME=FOLDER                 one file per batch; batch K goes to OUT/K
 
-    Backend caffe runs the original prototxt in a Caffe of yours; opencv needs no Caffe and refuses what it does not compute as Caffe does.
+    Backend caffe runs the original prototxt in a Caffe of yours; numpy needs no Caffe and computes each layer by Caffe's rules; opencv
+    refuses what it does not compute as Caffe does. By default it is caffe where one is found, else numpy. WEIGHTS may be left out with
+    --random-weights.
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """

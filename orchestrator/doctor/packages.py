@@ -77,7 +77,7 @@ _TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "te
 EXTRAS = (
     Extra(
         "caffe",
-        "golden data of Caffe models by OpenCV, without Caffe",
+        "images as inputs of Caffe models, and OpenCV as a second backend for them",
         (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
     ),
     Extra("dask", "comparing on other machines", (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),)),

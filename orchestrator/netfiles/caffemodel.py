@@ -1,6 +1,6 @@
 """A .caffemodel's weights (names and shapes without reading them, or as arrays) and mean files (.binaryproto).
 
-Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter, BlobProto, BlobShape).
+Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter, V0LayerParameter, BlobProto, BlobShape).
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ import functools
 import mmap
 import operator
 import os
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from ..errors import FormatError, require_file
+from ..errors import EnvironmentProblem, FormatError, require_file
 from ..filesystem.inputs import open_input
-from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
+from ..filesystem.outputs import create_new
+from ..protowire import BYTES, FIXED32, FIXED64, VARINT, field, fields_of, read_varints, varint
 from ..protowire import Buffer as AnyBuffer
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_LAYER, _V1_LAYER = 100, 2
+_LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
 Shape = Tuple[int, ...]
+_DATA = frozenset([(5, BYTES), (5, FIXED32), (8, BYTES), (8, FIXED64)])
+"""Field and wire type of float and of double data."""
 if TYPE_CHECKING:
     # Loaded only where arrays are made: shapes are asked for by commands that need no numpy.
     import numpy as np
@@ -27,19 +30,21 @@ Buffer = Union[bytes, mmap.mmap]
 
 
 class _Blob(NamedTuple):
-    """A BlobProto's shape and the spans of its float data."""
+    """A BlobProto's shape and the spans of its data: float32, or float64 (``wide``) of a net of doubles."""
 
     shape: Shape
     spans: List[Tuple[int, int]]
+    wide: bool = False
 
     def array(self, data: Buffer) -> np.ndarray:
         """Return its values, float32."""
         import numpy as np
 
         packed = b"".join(data[first:last] for first, last in self.spans)
-        if len(packed) % 4:
-            raise FormatError("a blob with %d bytes of float32 data" % len(packed))
-        values = np.frombuffer(packed, dtype="<f4")
+        dtype = np.dtype("<f8" if self.wide else "<f4")
+        if len(packed) % dtype.itemsize:
+            raise FormatError("a blob with %d bytes of %s data" % (len(packed), dtype.name))
+        values = np.frombuffer(packed, dtype=dtype)
         if values.size != functools.reduce(operator.mul, self.shape, 1):
             raise FormatError("a blob of shape %s with %d values" % (list(self.shape), values.size))
         return values.astype(np.float32).reshape(self.shape)
@@ -81,6 +86,74 @@ def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
         raise error if error.path else FormatError("not a .caffemodel (%s)" % error.message, path) from error
 
 
+class StoredWeights:
+    """The weights of a .caffemodel, or of Caffe's HDF5 weights, by layer name; read when they are asked for.
+
+    Raises
+    ------
+    FormatError
+        The file is neither.
+    EnvironmentProblem
+        It is HDF5, and there is no h5py.
+    """
+
+    def __init__(self, path: str) -> None:
+        require_file(path, "WEIGHTS")
+        self._path = path
+        self._file = open_input(path)
+        self._data: Buffer = b""
+        self._blobs: Dict[str, List[_Blob]] = {}
+        self._groups: Any = None
+        if os.path.getsize(path):
+            self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        if self._data[: len(HDF5_MAGIC)] == HDF5_MAGIC:
+            self._groups = _hdf5_groups(path)
+        else:
+            self._blobs = dict(_layers(self._data, path))
+
+    def __call__(self, name: str) -> Optional[List[np.ndarray]]:
+        """Return a layer's weights, float32; None where it has none."""
+        if self._groups is not None:
+            return _of_group(self._groups.get(name) if name else None)
+        blobs = self._blobs.get(name)
+        try:
+            return None if blobs is None else [blob.array(self._data) for blob in blobs]
+        except FormatError as error:
+            raise FormatError("not a .caffemodel (%s)" % error.message, self._path) from error
+
+
+def write_weights(path: str, layers: Iterable[Tuple[str, str, List[np.ndarray]]]) -> None:
+    """Write ``(layer name, type, weights)`` as a .caffemodel (V2), a new file."""
+    with os.fdopen(create_new(path), "wb") as stream:
+        for name, kind, blobs in layers:
+            body = field(1, name.encode("utf-8", "surrogateescape")) + field(2, kind.encode())
+            for array in blobs:
+                shape = field(7, field(1, b"".join(map(varint, array.shape))))
+                body += field(7, shape + field(5, array.astype("<f4").tobytes()))
+            stream.write(field(100, body))
+
+
+def _hdf5_groups(path: str) -> Any:
+    """Return the group of all layers' weights. Source: Net::CopyTrainedLayersFromHDF5 of BVLC Caffe."""
+    try:
+        import h5py
+    except ImportError as error:
+        hint = "pip install h5py, or save the weights as .caffemodel"
+        raise EnvironmentProblem("%s: HDF5 weights, and h5py cannot be imported: %s" % (path, error), hint=hint) from error
+    try:
+        return h5py.File(path, "r")["data"]
+    except (OSError, KeyError) as error:
+        raise FormatError("no HDF5 weights of Caffe: %s" % error, path) from error
+
+
+def _of_group(group: Any) -> Optional[List[np.ndarray]]:
+    import numpy as np
+
+    # A layer's name may have slashes, so that another layer's group can lie in its own.
+    numbers = sorted(int(key) for key in group or () if key.isdigit() and hasattr(group[key], "dtype"))
+    return [np.asarray(group[str(number)][()], np.float32) for number in numbers] or None
+
+
 def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
     """Yield every layer that has weights; of layers of one name the first counts, as in Caffe."""
     seen = set()
@@ -97,6 +170,14 @@ def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
 
 def _layer(data: Buffer, start: int, end: int, is_v1: bool) -> Tuple[str, List[_Blob]]:
     name_field, blob_field = (4, 6) if is_v1 else (1, 7)
+    for number, wire, first, last in fields_of(data, start, end):
+        if wire == BYTES and is_v1 and number == _V0_LAYER:
+            # A net of the oldest form, which holds its layers in connections.
+            return _fields_of_layer(data, first, last, 1, 50)
+    return _fields_of_layer(data, start, end, name_field, blob_field)
+
+
+def _fields_of_layer(data: Buffer, start: int, end: int, name_field: int, blob_field: int) -> Tuple[str, List[_Blob]]:
     name, blobs = "", []
     for number, wire, first, last in fields_of(data, start, end):
         if wire == BYTES and number == name_field:
@@ -114,15 +195,16 @@ def blob_shape(data: AnyBuffer, start: int, end: int) -> Shape:
 def _blob(data: AnyBuffer, start: int, end: int) -> _Blob:
     old = [0, 0, 0, 0]
     shape: Optional[List[int]] = None
-    spans: List[Tuple[int, int]] = []
+    spans: Dict[int, List[Tuple[int, int]]] = {5: [], 8: []}
     for number, wire, first, last in fields_of(data, start, end):
         if number in (1, 2, 3, 4) and wire == VARINT:
             old[number - 1] = first
         elif number == 7 and wire == BYTES:
             shape = _dims(data, first, last)
-        elif number == 5 and wire in (BYTES, FIXED32):
-            spans.append((first, last))
-    return _Blob(tuple(old if shape is None else shape), spans)
+        elif (number, wire) in _DATA:
+            spans[number].append((first, last))
+    wide = bool(spans[8]) and not spans[5]
+    return _Blob(tuple(old if shape is None else shape), spans[8 if wide else 5], wide)
 
 
 def _dims(data: AnyBuffer, start: int, end: int) -> List[int]:

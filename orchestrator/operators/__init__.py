@@ -11,8 +11,11 @@ from __future__ import annotations
 # Each registers its operators.
 from . import (  # noqa: F401
     activations,
+    caffe_layers,
     decisions,
+    detection,
     elementwise,
+    losses,
     movement,
     normalising,
     pooling,

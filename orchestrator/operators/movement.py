@@ -50,7 +50,8 @@ def channel_axis(node: Node, ndim: int) -> int:
 
 
 @operator(
-    onnx=("Identity",), caffe=("Split", "Dropout"), tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
+    onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout", "SeLuDropout"),
+    tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
     ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, per_row=True,
 )  # fmt: skip
 def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -89,7 +90,7 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     before = x.array.shape
     if node.dialect == CAFFE or "shape" in node.attributes:
         shape = node.get("shape")
-        shape = listed(shape["dim"] if isinstance(shape, Mapping) else shape)
+        shape = listed(shape.get("dim", []) if isinstance(shape, Mapping) else shape)
     else:
         shape = whole(inputs, 1)
     if node.dialect in (CAFFE, ASCEND):
@@ -97,7 +98,8 @@ def reshape(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         first = first + len(before) + 1 if first < 0 else first
         count = int(node.get("num_axes", -1))
         last = len(before) if count == -1 else first + count
-        inner = _shape_with_zeros(shape, before[first:last])
+        # A size is copied from its own axis, whether that one is replaced or not.
+        inner = _shape_with_zeros(shape, before[first:])
         return [reshaped(x, (*before[:first], *inner, *before[last:]))]
     if node.dialect == ONNX and not node.get("allowzero", 0):
         shape = _shape_with_zeros(shape, before)

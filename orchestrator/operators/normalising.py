@@ -243,6 +243,12 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
     x = given(inputs, 0, "input")
+    if node.dialect == "caffe" and x.array.ndim != 4:
+        if x.array.ndim > 4:
+            raise CannotCompute("Caffe takes four axes at most, it has %d" % x.array.ndim)
+        # Its output has four axes whatever the input has.
+        shape = x.array.shape + (1,) * (4 - x.array.ndim)
+        x = moved(lambda array: array.reshape(shape), x)
     axes = tuple(range(1 if bool(node.get("across_channels", False)) else 2, x.array.ndim))
     return [_mean_variance(x, axes, float(node.get("eps", 1e-9)), bool(node.get("normalize_variance", True)), arithmetic)]
 
@@ -282,6 +288,24 @@ def _local_response(
     return elementwise(np.multiply, x, factor)
 
 
+def _running_response(x: Array, size: int, bias: float, alpha: float, beta: float) -> Value:
+    """Return LRN across channels as Caffe has it: a running sum in float32, one square in and one out, which keeps what rounding leaves.
+
+    Source: BVLC Caffe, lrn_layer.cpp, LRNLayer::CrossChannelForward_cpu.
+    """
+    half = (size - 1) // 2
+    pads = [(0, 0), (half, half)] + [(0, 0)] * (x.ndim - 2)
+    squares = np.float32(alpha / size) * np.pad(np.square(np.asarray(x, np.float32)), pads, mode="constant")
+    total = np.full(squares[:, 0].shape, bias, np.float32)
+    for number in range(size):
+        total += squares[:, number]
+    totals = [total]
+    for number in range(1, x.shape[1]):
+        total = total + squares[:, number + size - 1] - squares[:, number - 1]
+        totals.append(total)
+    return Value(x * np.stack(totals, 1).astype(np.float64) ** -beta)
+
+
 @operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], per_row=True)
 def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
@@ -309,4 +333,6 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
         if region == "WITHIN_CHANNEL":
             axes = range(2, x.array.ndim)
             return [_local_response(x, axes, (size // 2, size // 2), 1.0, alpha / size ** len(axes), beta, arithmetic)]
+        if x.error is None and not arithmetic.accumulator:
+            return [_running_response(x.array, size, bias, alpha, beta)]
     return [_local_response(x, [1], ((size - 1) // 2, size // 2), bias, alpha / size, beta, arithmetic)]

@@ -318,12 +318,40 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
         counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
         windows = _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
+    if x.error is None and not arithmetic.accumulator:
+        odd = ways[way] and not np.min(x.array) > -np.inf
+        if odd or not np.all(windows.inside(False)):
+            return _as_caffes_loops(x, windows, ways[way])
     if not ways[way]:
         return [_average(x, windows, windows.inside(True), arithmetic)]
     if node.outputs < 2:
         return [_largest(x, windows)]
     best, where = _largest_and_place(x, windows)
     return [best, Value(where.astype(np.float32))]
+
+
+def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:
+    """Return what Caffe's loops make of NaN, -inf and windows that lie outside.
+
+    A maximum begins at -FLT_MAX without a place, and no comparison with NaN is true; a mean is divided by an area that may be 0 or less.
+    """
+    if largest:
+        best = np.full(x.array.shape[:2] + windows.counts, np.finfo(np.float32).min, x.array.dtype)
+        where = np.full(best.shape, -1.0, np.float32)
+        numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
+        for outputs, inputs, _ in windows.places():
+            some, values = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
+            larger = values > best[some]
+            best[some] = np.where(larger, values, best[some])
+            where[some] = np.where(larger, numbers[inputs], where[some])
+        return [Value(best), Value(where)]
+    area = np.ones((), np.int64)
+    for size, reach, stride, before, behind, count in zip(
+        windows.sizes, windows.kernel, windows.strides, windows.begin, windows.end, windows.counts
+    ):
+        starts = np.arange(count) * stride - before
+        area = area[..., None] * (np.minimum(starts + reach, size + behind) - starts)
+    return [Value(_total(x, windows)[0] / area)]
 
 
 def _of_layout(node: Node, x: Value, default: str, ksize: Any, strides: Any) -> Tuple[str, str, List[int], List[int]]:

@@ -138,7 +138,9 @@ def caffe_pair(node: Node, name: str, axes: int, default: Any, prefix: str = "")
     if stem + "_h" in node.attributes or stem + "_w" in node.attributes:
         if axes != 2:
             raise CannotCompute("its %s_h is for two axes, not %d" % (stem, axes))
-        return [int(node.get(stem + "_h")), int(node.get(stem + "_w"))]
+        # Of a pad one alone may be written.
+        missing = {"default": 0} if stem == "pad" else {}
+        return [int(node.get(stem + "_h", **missing)), int(node.get(stem + "_w", **missing))]
     values = integers(node, name, default)
     if len(values) == 1:
         return values * axes

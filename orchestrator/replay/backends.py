@@ -1,4 +1,4 @@
-"""Who runs the pieces: Caffe or OpenCV those of a prototxt, TensorFlow those of a frozen graph, onnxruntime those of an ONNX model."""
+"""Who runs the pieces: Caffe, our own operators or OpenCV those of a prototxt, TensorFlow those of a graph, onnxruntime those of ONNX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .options import AUTO, ReplayOptions
 
 Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]
 
-_KINDS = {"caffe": "caffe", "opencv": "caffe", "tf": "tensorflow", "onnxruntime": "onnx"}
+_KINDS = {"caffe": "caffe", "numpy": "caffe", "opencv": "caffe", "tf": "tensorflow", "onnxruntime": "onnx"}
 _FORMS = {"caffe": "a prototxt", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
 _TAKES = {"caffe": "what does", "tensorflow": "TensorFlow", "onnx": "onnxruntime"}
 

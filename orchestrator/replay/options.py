@@ -11,7 +11,7 @@ from ..verdict.culprits import REPLAY
 from ..verdict.limits import Limit
 
 AUTO = "auto"
-BACKENDS = (AUTO, "caffe", "opencv", "tf", "onnxruntime")
+BACKENDS = (AUTO, "caffe", "numpy", "opencv", "tf", "onnxruntime")
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
 
+from ..adapters.caffe.layer_table import DATA_TYPES, has_weights
 from ..adapters.caffe.netinputs import net_inputs
-from ..adapters.caffe.weights import needs_weights
 from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
 from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
-
-DATA_TYPES = frozenset(
-    ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
-)
-"""Layer types that read or make data by themselves; a cut never keeps one."""
-
-_OTHER_WEIGHTED = frozenset(["Embed", "LSTM", "RNN"])
 
 
 class CaffeOriginal(NamedNodes):
@@ -86,7 +79,7 @@ class CaffeOriginal(NamedNodes):
     def weighted(self, number: int) -> bool:
         """Tell whether a layer has weights of its own by its type; of custom types nobody knows."""
         layer = self.net.layers[number]
-        return needs_weights(layer) or layer.type in _OTHER_WEIGHTED or (layer.type == "Bias" and len(layer.bottoms) == 1)
+        return has_weights(layer)
 
     def is_constant(self, number: int) -> bool:
         """Tell whether a layer depends on constants only: none does."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Set, Tuple, Union
 
+from ..adapters.caffe.layer_table import DATA_TYPES
 from ..errors import require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
-from .caffe_original import DATA_TYPES, CaffeOriginal
+from .caffe_original import CaffeOriginal
 from .onnx_original import OnnxOriginal
 from .tf_original import INPUT_TYPES, TfOriginal
 

@@ -6,13 +6,14 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from ..adapters.caffe.layer_table import DATA_TYPES
 from ..dumps.golden import GoldenSet
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..model.graph import ModelGraph, load_model
 from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
 from .borders import GOLDEN, TARGET, Border, Borders
-from .caffe_original import DATA_TYPES, CaffeOriginal
+from .caffe_original import CaffeOriginal
 from .choose import chosen_nodes
 from .cut import Cut, Shape
 from .device_ops import DeviceOps, SpanningOp

@@ -45,7 +45,7 @@ _NEXT = {
     "dequantisation": "look for the scale and offset of the operator in the quantisation's record: one side is not dequantised",
     "stale-dump": "run the program again with the present model and compare the new dumps",
     "padding": "compare with golden data in the original layout: the device's padding holds no values of the model",
-    "one-slice": "compare the tiling, and that part of any weights, in the compiled model with the original file's; convert the model again",
+    "one-slice": "compare the tiling, and that part of any weights, in the compiled model with the original's; convert it again",
     "not-equal": "look at the elements at the positions in the row's reason, and at the order in which equal values are chosen",
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this operator",
 }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import goldwatch
+from goldwatch.adapters.caffe.replay import _Runner
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
@@ -69,6 +70,29 @@ def test_two_faults_at_once_are_both_named_the_worst_first(device) -> None:
     worst = result.summary.culprits[0]
     assert worst["tensor"] == "cat:output:0" and worst["metric"] == "RelativeEuclideanDistance"
     assert worst["value"] == pytest.approx(0.5, rel=1e-2) and worst["limit"] < 0.02
+
+
+def test_our_own_operators_replay_as_opencv_does(device) -> None:
+    device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
+    result = device.replay(backend="numpy")
+    assert culprits(result) == ["cat", "conv1conv1_relu"]
+    values = {row.op: row.metrics["RelativeEuclideanDistance"] for row in result.rows() if row.metrics}
+    others = {row.op: row.metrics["RelativeEuclideanDistance"] for row in device.replay(out=device.path("other")).rows() if row.metrics}
+    assert values.keys() == others.keys() and len(values) > 8
+    for op, value in values.items():
+        assert value == pytest.approx(others[op], rel=0.02, abs=1e-6)
+
+
+def test_a_layer_that_opencv_refuses_is_replayed(tmp_path) -> None:
+    text = "".join(
+        'layer { name: "%s" type: "Input" top: "%s" input_param { shape { dim: 1 dim: 4 dim: 3 dim: 5 } } }' % (name, name) for name in "ab"
+    )
+    text += 'layer { name: "p" type: "Pooling" bottom: "a" top: "p" pooling_param { kernel_size: 2 stride: 2 ceil_mode: false } }'
+    text += 'layer { name: "s" type: "ShuffleChannel" bottom: "p" top: "s" shuffle_channel_param { group: 2 } }'
+    runner = _Runner({"backend": "numpy", "weights": None, "folder": str(tmp_path)})
+    x = np.arange(60, dtype=np.float32).reshape(1, 4, 3, 5)
+    (made,) = runner.run({"text": text, "outputs": [["s", 0, "s", None]]}, {"a": x, "b": x})
+    np.testing.assert_array_equal(made, x[:, [0, 2, 1, 3], 1:2, 1:4:2])
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])
@@ -274,7 +298,7 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     device.write()
     with pytest.raises(UsageError, match="there is no backend 'tensorrt'") as caught:
         device.replay(backend="tensorrt")
-    assert caught.value.hint == "one of auto, caffe, opencv, tf, onnxruntime"
+    assert caught.value.hint == "one of auto, caffe, numpy, opencv, tf, onnxruntime"
     (tmp_path / "net.onnx").write_bytes(b"\x08\x07\x3a\x09")
     with pytest.raises(InputError, match="cut short"):
         device.replay(original=str(tmp_path / "net.onnx"))

@@ -29,6 +29,15 @@ def test_no_listed_layer_is_wrong():
     assert len(counts) == 27 and all(sum(count[:3]) == 8 and count[0] for count in counts.values())
 
 
+def test_our_own_operators_take_every_type():
+    code, lines, error = whitelist("--cases", "8", "--seed", "11", "--backend", "numpy")
+    assert (code, lines[-1]) == (0, "0 layers are wrong"), lines + [error]
+    counts = {line.split()[0]: [int(word) for word in line.split()[1:]] for line in lines[2:-1]}
+    assert len(counts) == 27 and all(count[0] + count[2] == 8 for count in counts.values())
+    code, lines, error = whitelist("--cases", "6", "--special=nan,inf", "--types", "LRN", "Pooling", "Eltwise", "--backend", "numpy")
+    assert code == 0, lines + [error]
+
+
 def test_numbers_that_are_not_finite():
     code, lines, error = whitelist("--cases", "6", "--special=nan", "--types", "Sigmoid", "TanH", "Eltwise", "LRN", "ReLU", "Pooling")
     assert code == 0, lines + [error]

@@ -111,3 +111,20 @@ def test_refused_layer_is_named_and_json_is_one_document(run, net):
     error = json.loads(out)["error"]
     assert "layer n1 (LRN): parameter lrn_param.k 2" in error["message"]
     assert "--backend caffe" in error["hint"]
+
+
+def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path):
+    (tmp_path / "p.prototxt").write_text(
+        'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: "Python" bottom: "data" top: "p" }'
+    )
+    model = str(tmp_path / "p.prototxt")
+    code, _, err = run("dump", model, "--random", "1", "-o", "o")
+    assert code == 2 and "no weights" in err and "--random-weights SEED" in err
+    words = ("dump", model, "--random", "1", "--random-weights", "1", "-o", "o")
+    code, _, err = run(*words)
+    assert code == 4 and "layer p (Python)" in err and "--layer TYPE=FILE.py" in err
+    code, _, err = run(*words, "--backend", "opencv")
+    assert code == 2 and "--random-weights is for the numpy backend" in err
+    (tmp_path / "own.py").write_text("def forward(bottoms, blobs, parameters, name):\n    return bottoms[0] * 2\n")
+    code, out, err = run(*words, "--layer", "Python=%s" % (tmp_path / "own.py"))
+    assert code == 0 and "2 golden files by numpy" in out and err.strip() == "backend numpy: it alone makes up weights"

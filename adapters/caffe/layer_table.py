@@ -1,0 +1,289 @@
+"""Which layers and parameters the numpy backend computes, which weights they have, and where their rules come from.
+
+Parameters that are not named here are refused by name, as Caffe itself refuses fields that its caffe.proto does not have. What the
+layers compute is in :mod:`goldwatch.operators`; the table in docs/caffe.md tells the same for people.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Sequence, Tuple
+
+from ...elements import element_count
+from ...netfiles.caffe_net import Layer
+from ...netfiles.caffe_params import parameters_of
+
+Shape = Tuple[int, ...]
+Parameters = Mapping[str, Any]
+BVLC, SSD = "BVLC Caffe", "SSD branch (weiliu89)"
+
+DATA_TYPES = frozenset(
+    ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
+)
+"""Layer types that read or make data by themselves."""
+SINKS = frozenset(["Silence", "HDF5Output"])
+"""Layer types that only take."""
+
+
+class Blob(NamedTuple):
+    """One weight of a layer: its shape, the filler's field, and what it is (which tells what it is filled with where no filler is)."""
+
+    shape: Shape
+    filler: str
+    kind: str
+
+
+class Known(NamedTuple):
+    """One layer type.
+
+    Attributes
+    ----------
+    source
+        Whose rule it is.
+    params
+        The names of its parameter messages.
+    fields
+        What may be written in them.
+    blobs
+        Its weights, from its parameters and its bottoms' shapes.
+    """
+
+    source: str
+    params: Tuple[str, ...] = ()
+    fields: FrozenSet[str] = frozenset()
+    blobs: Callable[[Parameters, Sequence[Shape]], List[Blob]] = lambda parameters, bottoms: []
+
+
+def _window(parameters: Parameters, axes: int) -> Tuple[int, ...]:
+    if "kernel_h" in parameters:
+        return int(parameters["kernel_h"]), int(parameters["kernel_w"])
+    sizes = [int(size) for size in parameters["kernel_size"]]
+    return tuple(sizes * axes if len(sizes) == 1 else sizes)
+
+
+def _biased(blobs: List[Blob], shape: Shape, parameters: Parameters, default: bool = True) -> List[Blob]:
+    return blobs + ([Blob(shape, "bias_filler", "bias")] if parameters.get("bias_term", default) else [])
+
+
+def _convolution(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    outputs, channels = int(parameters["num_output"]), bottoms[0][1]
+    shape = (outputs, channels // int(parameters.get("group", 1))) + _window(parameters, len(bottoms[0]) - 2)
+    return _biased([Blob(shape, "weight_filler", "weight")], (outputs,), parameters)
+
+
+def _depthwise(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    return _convolution(dict(parameters, group=bottoms[0][1]), bottoms)
+
+
+def _deconvolution(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    outputs = int(parameters["num_output"])
+    shape = (bottoms[0][1], outputs // int(parameters.get("group", 1))) + _window(parameters, len(bottoms[0]) - 2)
+    return _biased([Blob(shape, "weight_filler", "weight")], (outputs,), parameters)
+
+
+def _inner_product(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    axis, outputs = int(parameters.get("axis", 1)), int(parameters["num_output"])
+    inner = element_count(bottoms[0][axis:])
+    shape = (inner, outputs) if parameters.get("transpose", False) else (outputs, inner)
+    return _biased([Blob(shape, "weight_filler", "weight")], (outputs,), parameters)
+
+
+def _prelu(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    return [Blob(() if parameters.get("channel_shared", False) else bottoms[0][1:2], "filler", "slope")]
+
+
+def _placed(parameters: Parameters, bottoms: Sequence[Shape]) -> Shape:
+    """Return the shape of a Scale's or Bias's factor: a second bottom's, or axes of the first."""
+    if len(bottoms) > 1:
+        return bottoms[1]
+    shape = bottoms[0]
+    axis, count = int(parameters.get("axis", 1)), int(parameters.get("num_axes", 1))
+    axis = axis % len(shape)
+    return shape[axis:] if count == -1 else shape[axis : axis + count]
+
+
+def _scale(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    shape = _placed(parameters, bottoms)
+    own = [Blob(shape, "filler", "scale")] if len(bottoms) == 1 else []
+    return _biased(own, shape, parameters, False)
+
+
+def _bias(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    return [Blob(_placed(parameters, bottoms), "filler", "bias")] if len(bottoms) == 1 else []
+
+
+def _batch_norm(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    channels = bottoms[0][1:2]
+    return [Blob(channels, "", "mean"), Blob(channels, "", "variance"), Blob((1,), "", "one")]
+
+
+def is_pspnet_bn(parameters: Parameters) -> bool:
+    """Tell whether a BN layer is PSPNet's (four weights) rather than SegNet's and ENet's (two)."""
+    return bool({"slope_filler", "bias_filler", "frozen", "momentum", "eps"} & set(parameters))
+
+
+def _bn(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    channels = bottoms[0][1]
+    if is_pspnet_bn(parameters):
+        kinds = (("slope_filler", "scale"), ("bias_filler", "bias"), ("", "mean"), ("", "variance"))
+        return [Blob((1, channels), filler, kind) for filler, kind in kinds]
+    return [Blob((1, channels, 1, 1), filler, kind) for filler, kind in (("scale_filler", "scale"), ("shift_filler", "bias"))]
+
+
+def _normalize(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    return [Blob((1,) if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
+
+
+def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape]], List[Blob]]:
+    """Return the weights of a layer with so many gates; with ``outputs`` what is shown is multiplied once more."""
+
+    def blobs(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+        size = int(parameters["num_output"])
+        states = (1 if outputs else 2) if parameters.get("expose_hidden", False) else 0
+        made = [
+            Blob((gates * size, element_count(bottoms[0][2:])), "weight_filler", "weight"),
+            Blob((gates * size,), "bias_filler", "bias"),
+        ]
+        if len(bottoms) - states > 2:
+            made.append(Blob((gates * size, element_count(bottoms[2][1:])), "weight_filler", "weight"))
+        made.append(Blob((gates * size, size), "weight_filler", "weight"))
+        if outputs:
+            made += [Blob((size, size), "weight_filler", "weight"), Blob((size,), "bias_filler", "bias")]
+        return made
+
+    return blobs
+
+
+def _embed(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    outputs = int(parameters["num_output"])
+    return _biased([Blob((int(parameters["input_dim"]), outputs), "weight_filler", "weight")], (outputs,), parameters)
+
+
+def _parameter(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    return [Blob(tuple(int(dim) for dim in parameters["shape"]["dim"]), "", "bias")]
+
+
+def _known(source: str, params: str = "", fields: str = "", blobs: Any = None) -> Known:
+    entry = Known(source, tuple(params.split()), frozenset(fields.split()))
+    return entry if blobs is None else entry._replace(blobs=blobs)
+
+
+_PADS = "kernel_size kernel_h kernel_w stride stride_h stride_w pad pad_h pad_w engine"
+_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation " + _PADS
+_RECURRENT = "num_output weight_filler bias_filler debug_info expose_hidden"
+_LOSS = "ignore_label normalization normalize"
+LAYERS: Dict[str, Known] = {
+    "AbsVal": _known(BVLC),
+    "Accuracy": _known(BVLC, "accuracy_param", "top_k axis ignore_label"),
+    "ArgMax": _known(BVLC, "argmax_param", "out_max_val top_k axis"),
+    "Axpy": _known("SENet (hujie-frank)"),
+    "BN": _known(
+        "SegNet, ENet; PSPNet",
+        "bn_param",
+        "scale_filler shift_filler bn_mode slope_filler bias_filler momentum eps frozen engine",
+        _bn,
+    ),
+    "BNLL": _known(BVLC),
+    "BatchNorm": _known(BVLC, "batch_norm_param", "use_global_stats moving_average_fraction eps", _batch_norm),
+    "BatchReindex": _known(BVLC),
+    "Bias": _known(BVLC, "bias_param", "axis num_axes filler", _bias),
+    "Clip": _known(BVLC, "clip_param", "min max"),
+    "Concat": _known(BVLC, "concat_param", "axis concat_dim"),
+    "ContrastiveLoss": _known(BVLC, "contrastive_loss_param loss_param", "margin legacy_version " + _LOSS),
+    "Convolution": _known(BVLC, "convolution_param", _CONVOLUTION, _convolution),
+    "ConvolutionDepthwise": _known("ShuffleNet (farmingyard)", "convolution_param", _CONVOLUTION, _depthwise),
+    "Crop": _known(BVLC, "crop_param", "axis offset"),
+    "Deconvolution": _known(BVLC, "convolution_param", _CONVOLUTION, _deconvolution),
+    "DepthwiseConvolution": _known("MobileNet (yonghenglh6)", "convolution_param", _CONVOLUTION, _depthwise),
+    "DetectionOutput": _known(
+        SSD,
+        "detection_output_param",
+        "num_classes share_location background_label_id nms_param save_output_param code_type variance_encoded_in_target keep_top_k "
+        "confidence_threshold visualize visualize_threshold save_file",
+    ),
+    "Dropout": _known(BVLC, "dropout_param", "dropout_ratio scale_train"),
+    "ELU": _known(BVLC, "elu_param", "alpha"),
+    "Eltwise": _known(BVLC, "eltwise_param", "operation coeff stable_prod_grad"),
+    "Embed": _known(BVLC, "embed_param", "num_output input_dim bias_term weight_filler bias_filler", _embed),
+    "EuclideanLoss": _known(BVLC, "loss_param", _LOSS),
+    "Exp": _known(BVLC, "exp_param", "base scale shift"),
+    "Filter": _known(BVLC),
+    "Flatten": _known(BVLC, "flatten_param", "axis end_axis"),
+    "HingeLoss": _known(BVLC, "hinge_loss_param loss_param", "norm " + _LOSS),
+    "Im2col": _known(BVLC, "convolution_param", _CONVOLUTION),
+    "InfogainLoss": _known(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
+    "InnerProduct": _known(BVLC, "inner_product_param", "num_output bias_term weight_filler bias_filler axis transpose", _inner_product),
+    "Interp": _known("DeepLab, PSPNet", "interp_param", "height width zoom_factor shrink_factor pad_beg pad_end"),
+    "LRN": _known(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
+    "LSTM": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),
+    "Log": _known(BVLC, "log_param", "base scale shift"),
+    "MVN": _known(BVLC, "mvn_param", "normalize_variance across_channels eps"),
+    "Mish": _known("YOLOv4 branches"),
+    "MultinomialLogisticLoss": _known(BVLC, "loss_param", _LOSS),
+    "Normalize": _known(SSD, "norm_param", "across_spatial scale_filler channel_shared eps", _normalize),
+    "PReLU": _known(BVLC, "prelu_param", "filler channel_shared", _prelu),
+    "PSROIPooling": _known("R-FCN (daijifeng001)", "psroi_pooling_param", "spatial_scale output_dim group_size"),
+    "Parameter": _known(BVLC, "parameter_param", "shape", _parameter),
+    "Permute": _known(SSD, "permute_param", "order"),
+    "Pooling": _known(BVLC, "pooling_param", "pool global_pooling round_mode ceil_mode " + _PADS),
+    "Power": _known(BVLC, "power_param", "power scale shift"),
+    "PriorBox": _known(
+        SSD,
+        "prior_box_param",
+        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset",
+    ),
+    "RNN": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
+    "ROIPooling": _known("Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"),
+    "ReLU": _known(BVLC, "relu_param", "negative_slope engine"),
+    "ReLU6": _known("MobileNet branches"),
+    "Reduction": _known(BVLC, "reduction_param", "operation axis coeff"),
+    "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
+    "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
+    "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
+    "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
+    "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),
+    "SeLuDropout": _known("caffe_latte (fireae)", "selu_dropout_param", "alpha dropout_ratio"),
+    "ShuffleChannel": _known("ShuffleNet (farmingyard)", "shuffle_channel_param", "group"),
+    "Sigmoid": _known(BVLC, "sigmoid_param", "engine"),
+    "SigmoidCrossEntropyLoss": _known(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),
+    "Slice": _known(BVLC, "slice_param", "axis slice_dim slice_point"),
+    "SmoothL1Loss": _known("Fast R-CNN (rbgirshick)", "smooth_l1_loss_param loss_param", "sigma " + _LOSS),
+    "Softmax": _known(BVLC, "softmax_param", "axis engine"),
+    "SoftmaxWithLoss": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
+    "SpatialDropout": _known("ENet (TimoSaemann)", "dropout_param spatial_dropout_param", "dropout_ratio scale_train"),
+    "Split": _known(BVLC),
+    "Swish": _known(BVLC, "swish_param", "beta"),
+    "TanH": _known(BVLC, "tanh_param", "engine"),
+    "Threshold": _known(BVLC, "threshold_param", "threshold"),
+    "Tile": _known(BVLC, "tile_param", "axis tiles"),
+    "Upsample": _known(
+        "SegNet, ENet; YOLOv3 branches",
+        "upsample_param",
+        "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride",
+    ),
+}
+"""Layer types by their V2 names."""
+
+
+def blobs_of(layer: Layer, bottoms: Sequence[Shape]) -> List[Blob]:
+    """Return the weights that a layer of a known type has.
+
+    Raises
+    ------
+    KeyError, IndexError, ValueError, ZeroDivisionError
+        A parameter that Caffe demands is missing, or the bottoms do not fit.
+    """
+    known = LAYERS.get(layer.type)
+    return [] if known is None else known.blobs(parameters_of(layer.message), [tuple(shape) for shape in bottoms])
+
+
+WEIGHTED = frozenset(
+    "BN BatchNorm Bias Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Embed InnerProduct LSTM Normalize PReLU "
+    "Parameter RNN Scale".split()
+)
+
+
+def has_weights(layer: Layer) -> bool:
+    """Tell whether a layer has weights of its own by its type and its number of bottoms; of unknown types nobody knows."""
+    if layer.type == "Scale" and len(layer.bottoms) > 1:
+        return bool(parameters_of(layer.message).get("bias_term", False))
+    return layer.type in WEIGHTED and (layer.type != "Bias" or len(layer.bottoms) == 1)

@@ -1,0 +1,248 @@
+"""The numpy backend: each layer computed by :mod:`goldwatch.operators` as Caffe does, float32 from layer to layer, without any framework.
+
+An in-place layer makes an array of its own, so no layer's output is written over. An array is let go when its last reader has run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ... import __version__
+from ...errors import InputError, NotComparable
+from ...netfiles.caffe_net import Layer, Net
+from ...netfiles.caffe_params import parameters_of
+from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
+from ...wording import listed
+from .fillers import random_weights
+from .layer_table import DATA_TYPES, LAYERS, SINKS, blobs_of, has_weights
+from .targets import NO_TOP, Target, Targets
+from .user_layers import UserLayers
+from .weights import shared_weights
+
+Array = Any
+Shape = Tuple[int, ...]
+Key = Tuple[int, int]
+Weights = Callable[[str], Optional[List[Array]]]
+"""The weights of a layer by its name; None where there are none."""
+
+WITHOUT_FILE = "there is no file for the data layer's blob %s"
+_REFUSALS_SHOWN = 8
+_FREE_FIELDS = frozenset(
+    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs".split()
+)
+_EXACT = Arithmetic(0.0, 0.0, 0.0)
+
+
+def refuse_unknown(net: Net, own: Sequence[str] = ()) -> None:
+    """Refuse a net with a layer type or a parameter that is not computed here.
+
+    Parameters
+    ----------
+    own
+        Layer types that the user's own files compute.
+
+    Raises
+    ------
+    InputError
+        Every such layer is named.
+    """
+    problems = [problem for layer in net.layers for problem in _problems(layer, net, own)]
+    for layer, (origins, _) in zip(net.layers, net.graph()):
+        for value, origin in zip(layer.bottoms, origins):
+            if origin[0] == -2:
+                problems.append("layer %s (%s): bottom %s is made by no layer" % (layer.title, layer.type, value.text))
+    if problems:
+        shown = listed(problems, _REFUSALS_SHOWN, "; ")
+        hint = "compute such a layer yourself: `layer=TYPE=FILE.py`; or use a Caffe that knows it: `backend=caffe` `python=PATH`"
+        raise InputError("the numpy backend cannot compute this net: " + shown, hint=hint)
+
+
+def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
+    where = "layer %s (%s)" % (layer.title, layer.type or "no type")
+    if layer.type in own or layer.type == "Input" or layer.type in DATA_TYPES or layer.type in SINKS:
+        return
+    known = LAYERS.get(layer.type)
+    if known is None:
+        what = "its code is Python of its own" if layer.type == "Python" else "the type is not known"
+        yield "%s: %s" % (where, what)
+        return
+    if layer.phase == "TRAIN":
+        yield "%s: phase TRAIN" % where
+    for field in layer.message.fields:
+        if field.name not in _FREE_FIELDS and field.name not in known.params:
+            yield "%s: parameter %s (line %d) is not known" % (where, field.name, net.document.line(field.start))
+    for name in known.params:
+        for field in layer.message.message(name).fields:
+            if field.name not in known.fields:
+                line = net.document.line(field.start)
+                yield "%s: parameter %s.%s (line %d) is not known" % (where, name, field.name, line)
+
+
+class NumpyBackend:
+    """One net, layer by layer.
+
+    Parameters
+    ----------
+    net
+        The net.
+    weights
+        Gives a layer's weights.
+    given
+        The input blobs that will be set.
+    seed
+        Where weights are made up from it, for layers that have none.
+    layers
+        The user's own.
+
+    Attributes
+    ----------
+    made
+        The weights that were made up, by layer name.
+    """
+
+    name = "numpy"
+
+    def __init__(
+        self, net: Net, weights: Weights, given: Collection[str], seed: Optional[int] = None, layers: Optional[UserLayers] = None
+    ) -> None:
+        self._layers = layers or UserLayers({})
+        refuse_unknown(net, self._layers.types)
+        self.version = "goldwatch %s, numpy %s" % (__version__, np.__version__)
+        self.made: Dict[str, List[Array]] = {}
+        self._net = net
+        self._given = given
+        self._weights = weights
+        self._seed = seed
+        self._sources = [origins for origins, _ in net.graph()]
+        self._owners = shared_weights(net)
+
+    def complete(self, targets: Targets) -> Targets:
+        """Return the targets; a layer without a top makes nothing to save."""
+        saved, skipped = [], [(name, NO_TOP) for _, name in targets.topless]
+        lacking = self._without_file()
+        for target in targets.saved:
+            if (target.number, target.top_index) in lacking:
+                skipped.append((target.title, WITHOUT_FILE % lacking[target.number, target.top_index]))
+            else:
+                saved.append(target)
+        return Targets(saved, targets.skipped + skipped, [])
+
+    def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, Array]) -> int:
+        """Return the bytes of the inputs: what the layers make is known when they have run."""
+        return sum(array.nbytes for array in arrays.values())
+
+    def run(self, targets: Sequence[Target], arrays: Mapping[str, Array]) -> Iterator[Tuple[Target, Array]]:
+        """Run the net once and yield every target with its values, float32.
+
+        Raises
+        ------
+        InputError
+            A layer cannot be computed: its parameters, weights or inputs are not what Caffe takes.
+        """
+        wanted: Dict[Key, Target] = {(target.number, target.top_index): target for target in targets}
+        readers = Counter(source for sources in self._sources for source in sources)
+        values: Dict[Key, Array] = {}
+        for index, blob in enumerate(self._net.inputs):
+            if (-1, index) in wanted:
+                yield wanted[-1, index], arrays[blob]
+            values[-1, index] = arrays[blob]
+        last = max([target.number for target in targets] or [-1])
+        for number, layer in enumerate(self._net.layers[: last + 1]):
+            sources = self._sources[number]
+            if layer.type == "Input" or (layer.type in DATA_TYPES and layer.type not in self._layers.types):
+                made: Sequence[Optional[Array]] = [arrays.get(top.text) for top in layer.tops]
+            elif any(values.get(source) is None for source in sources):
+                made = [None] * len(layer.tops)
+            elif layer.type in SINKS or not layer.tops:
+                made = []
+            else:
+                made = self._computed(layer, [values[source] for source in sources])
+            for index, array in enumerate(made):
+                if array is not None and (number, index) in wanted:
+                    yield wanted[number, index], array
+                if readers[number, index]:
+                    values[number, index] = array
+            del made
+            for source in sources:
+                readers[source] -= 1
+                if not readers[source]:
+                    values.pop(source, None)
+
+    def all_weights(self) -> Iterator[Tuple[str, str, List[Array]]]:
+        """Yield name, type and weights of each layer that has some, those that were made up in the run included."""
+        for layer in self._net.layers:
+            blobs = self.made.get(layer.name) or (self._weights(layer.name) if has_weights(layer) else None)
+            if blobs is None and layer.name in self._owners:
+                blobs = self.made.get(self._owners[layer.name]) or self._weights(self._owners[layer.name])
+            if blobs is not None:
+                yield layer.name, layer.type, blobs
+
+    def _without_file(self) -> Dict[Key, str]:
+        """Return the tops that hang on a data layer's blob without a file, each with that blob's name."""
+        lacking: Dict[Key, str] = {}
+        for number, layer in enumerate(self._net.layers):
+            reads = [lacking[source] for source in self._sources[number] if source in lacking]
+            for index, top in enumerate(layer.tops):
+                if layer.type in DATA_TYPES and top.text not in self._given:
+                    lacking[number, index] = top.text
+                elif reads:
+                    lacking[number, index] = reads[0]
+        return lacking
+
+    def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
+        where = "layer %s (%s)" % (layer.title, layer.type)
+        parameters = parameters_of(layer.message)
+        own = self._layers.types
+        blobs = self._blobs(layer, bottoms) if layer.type not in own else self._weights(layer.name) or []
+        try:
+            if layer.type in own:
+                made = self._layers.call(layer.type, bottoms, blobs, parameters, layer.name)
+            else:
+                node = Node(CAFFE, layer.type, parameters, layer.name, 0, len(layer.tops))
+                made = [value.array for value in compute(node, [Value(array) for array in bottoms + blobs], _EXACT)]
+        except (CannotCompute, NotComparable) as error:
+            shapes = ", ".join(str(list(array.shape)) for array in bottoms)
+            raise InputError("%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)) from error
+        if len(made) < len(layer.tops):
+            raise InputError("%s has %d tops, its rule makes %d" % (where, len(layer.tops), len(made)))
+        with np.errstate(over="ignore"):
+            tops = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
+        if not all(array.size for array in tops):
+            raise InputError("%s: bottoms of shape %s lead to an empty top" % (where, [list(array.shape) for array in bottoms]))
+        return tops
+
+    def _blobs(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
+        """Return a layer's weights in the shapes that Caffe gives them."""
+        if not has_weights(layer):
+            return []
+        where = "layer %s (%s)" % (layer.title, layer.type)
+        shapes = [array.shape for array in bottoms]
+        found = self._weights(layer.name)
+        if found is None and layer.name in self._owners:
+            found = self._weights(self._owners[layer.name]) or self.made.get(self._owners[layer.name])
+        try:
+            expected = [blob.shape for blob in blobs_of(layer, shapes)]
+            if found is None and self._seed is not None:
+                if layer.name not in self.made:
+                    self.made[layer.name] = random_weights(self._seed, layer, shapes)
+                found = self.made[layer.name]
+        except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
+            raise InputError("%s: its weights cannot be told: %s: %s" % (where, type(error).__name__, error)) from error
+        if found is None:
+            raise InputError("%s: no weights" % where, hint="give the weights that belong to this prototxt, or `random_weights=SEED`")
+        if layer.type == "BN" and len(found) in (2, 4):
+            return found
+        if len(found) != len(expected) or not all(_fits(array.shape, shape) for array, shape in zip(found, expected)):
+            told = [" and ".join(str(list(shape)) for shape in group) for group in ([array.shape for array in found], expected)]
+            hint = "give the weights that belong to this prototxt; num_output, kernel, group, bias_term and the bottom's channels decide"
+            raise InputError("%s has weights of shape %s, the net needs %s" % (where, told[0], told[1]), hint=hint)
+        return [array.reshape(shape) for array, shape in zip(found, expected)]
+
+
+def _fits(found: Shape, expected: Shape) -> bool:
+    """Tell whether weights have the shape that Caffe expects; older files fill four dimensions with ones, in front or behind."""
+    strip = [tuple(size for size in shape if size != 1) for shape in (found, expected)]
+    return tuple(found) == tuple(expected) or ((len(found) == 4 or len(expected) < 2) and strip[0] == strip[1])

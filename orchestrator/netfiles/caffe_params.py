@@ -1,0 +1,76 @@
+"""A Caffe layer's own parameters by the names of caffe.proto, as plain numbers, bool and words.
+
+Source: caffe.proto of BVLC Caffe, of the SSD branch and of the branches that docs/caffe.md names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Tuple
+
+from ..errors import FormatError
+from .textformat import Message, integer_of, number_of
+
+_NOT_PARAMETERS = frozenset(("transform_param", "include", "exclude", "param"))
+_REPEATED = frozenset(
+    "kernel_size stride pad dilation slice_point coeff offset min_size max_size aspect_ratio variance dim order bias_term_size".split()
+)
+"""Fields of layers' parameters that are repeated in caffe.proto, or in the SSD branch's."""
+_SINGLE: Dict[str, FrozenSet[str]] = {
+    "pooling_param": frozenset(("kernel_size", "stride", "pad")),
+    "detection_output_param": frozenset(("offset",)),
+    "prior_box_param": frozenset(("offset",)),
+    "reduction_param": frozenset(("coeff",)),
+    "reorg_param": frozenset(("stride",)),
+    "upsample_param": frozenset(("stride",)),
+}
+"""Fields of the same names that are not repeated in these parameters."""
+_POOLS = ("MAX", "AVE", "STOCHASTIC")
+_NUMBERED: Dict[Tuple[str, str], Tuple[str, ...]] = {
+    ("pooling_param", "pool"): _POOLS,
+    ("spp_param", "pool"): _POOLS,
+    ("pooling_param", "round_mode"): ("CEIL", "FLOOR"),
+    ("eltwise_param", "operation"): ("PROD", "SUM", "MAX"),
+    ("lrn_param", "norm_region"): ("ACROSS_CHANNELS", "WITHIN_CHANNEL"),
+    ("reduction_param", "operation"): ("", "SUM", "ASUM", "SUMSQ", "MEAN"),
+    ("hinge_loss_param", "norm"): ("", "L1", "L2"),
+    ("loss_param", "normalization"): ("FULL", "VALID", "BATCH_SIZE", "NONE"),
+    ("detection_output_param", "code_type"): ("", "CORNER", "CENTER_SIZE", "CORNER_SIZE"),
+    ("bn_param", "bn_mode"): ("LEARN", "INFERENCE"),
+}
+"""Names of enums that a file may give by their numbers."""
+
+
+def parameters_of(layer: Message) -> Dict[str, Any]:
+    """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and messages in them as lists and dicts."""
+    found: Dict[str, Any] = {}
+    for name in dict.fromkeys(field.name for field in layer.fields):
+        if name.endswith("_param") and name not in _NOT_PARAMETERS:
+            made = _fields(layer.message(name), _SINGLE.get(name, frozenset()))
+            for key, value in made.items():
+                names = _NUMBERED.get((name, key), ())
+                found[key] = names[value] if type(value) is int and 0 <= value < len(names) else value
+    return found
+
+
+def _fields(message: Message, single: Any = frozenset()) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for name in dict.fromkeys(field.name for field in message.fields):
+        values = message.values(name)
+        made = [_word(value.text) if value.message is None else _fields(value.message) for value in values]
+        if name in _REPEATED and name not in single:
+            found[name] = made
+        elif made:
+            found[name] = made[-1]
+    return found
+
+
+def _word(text: str) -> Any:
+    """Return the bool, the number or the enum's name that a scalar word stands for."""
+    if text in ("true", "True", "t", "false", "False", "f"):
+        return text[0] in "tT"
+    for read in (integer_of, number_of):
+        try:
+            return read(text)
+        except FormatError:
+            continue
+    return text

@@ -1,0 +1,199 @@
+"""Layers that only Caffe and its branches have, and that are made of others' operators or move values.
+
+Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet (alexgkendall) and ENet, bn_layer.cpp of
+PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of
+caffe-yolov2 (gklz1982), which is darknet's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+
+from .detection import plain
+from .primitives import elementwise, moved
+from .registry import CAFFE, CannotCompute, Inputs, Node, find, given, operator
+from .statistics import mean
+from .sums import caffe_pair
+from .value import Arithmetic, Value
+
+Array = Any
+
+
+@operator(caffe=("Reorg",), moves=True, per_row=True)
+def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Move blocks of places into channels as darknet does: it reads the input as if it were that many times larger already."""
+    x = given(inputs, 0)
+    stride, back = int(node.get("stride")), bool(node.get("reverse", False))
+    batch, channels, height, width = x.array.shape
+    if channels % (stride * stride) or (not back and (height % stride or width % stride)):
+        raise CannotCompute("its input %s does not go into blocks of %d" % (x.array.shape, stride))
+    inner = channels // (stride * stride)
+
+    def forth(array: Array) -> Array:
+        spread = array.reshape(batch, inner, height, stride, width, stride).transpose(0, 3, 5, 1, 2, 4)
+        return spread.reshape(batch, channels * stride * stride, height // stride, width // stride)
+
+    def reverse(array: Array) -> Array:
+        spread = array.reshape(batch, stride, stride, inner, height, width).transpose(0, 3, 4, 1, 5, 2)
+        return spread.reshape(batch, inner, height * stride, width * stride)
+
+    return [moved(reverse if back else forth, x)]
+
+
+@operator(caffe=("Upsample",), moves=True, per_row=True)
+def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Repeat each value in a block; with a second input, the places of a pooling, put it there and leave the rest 0."""
+    x = given(inputs, 0)
+    if len(inputs) == 1:
+        scale = int(node.get("scale", node.get("stride", 1)))
+        return [moved(lambda array: array.repeat(scale, -1).repeat(scale, -2), x)]
+    if "upsample_h" in node.attributes and "upsample_w" in node.attributes:
+        sizes = int(node.get("upsample_h")), int(node.get("upsample_w"))
+    else:
+        scales = [int(node.get(name, node.get("scale", 2))) for name in ("scale_h", "scale_w")]
+        cut = [int(bool(node.get(name, False))) for name in ("pad_out_h", "pad_out_w")]
+        sizes = x.array.shape[2] * scales[0] - cut[0], x.array.shape[3] * scales[1] - cut[1]
+    places = np.trunc(given(inputs, 1).array).astype(np.int64).reshape(x.array.shape[0] * x.array.shape[1], -1)
+    if places.min() < 0 or places.max() >= sizes[0] * sizes[1]:
+        raise CannotCompute("a place of its second input is outside of %s" % (sizes,))
+
+    def function(array: Array) -> Array:
+        out = np.zeros((len(places), sizes[0] * sizes[1]), array.dtype)
+        # Of values for one place the last stays, as in the layer's loop.
+        out[np.arange(len(places))[:, None], places] = array.reshape(places.shape)
+        return out.reshape(x.array.shape[:2] + sizes)
+
+    return [moved(function, x)]
+
+
+@operator(caffe=("BN",))
+def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """BN of SegNet and ENet (blobs scale, shift) or of PSPNet (slope, bias, mean, variance), told by the number of blobs.
+
+    SegNet's with bn_mode LEARN, the default, normalises by the batch's own statistics in TEST too.
+    """
+    x = given(inputs, 0)
+    shape = (1, -1) + (1,) * (x.array.ndim - 2)
+    blobs = [moved(lambda array: array.reshape(shape), given(inputs, number)) for number in range(1, len(inputs))]
+    if len(blobs) == 2:
+        if str(node.get("bn_mode", "LEARN")) == "INFERENCE":
+            return [elementwise(lambda x, scale, shift: x * scale + shift, x, *blobs, steps=arithmetic.intermediate)]
+        axes = tuple(axis for axis in range(x.array.ndim) if axis != 1)
+        centre = mean(x, axes, arithmetic)
+        variance = mean(elementwise(lambda x, centre: np.square(x - centre), x, centre), axes, arithmetic)
+        epsilon, found = 1e-9, [centre, variance]
+    elif len(blobs) == 4:
+        epsilon, found = float(node.get("eps", 1e-5)), blobs[2:]
+    else:
+        raise CannotCompute("it has %d blobs instead of 2 (SegNet's) or 4 (PSPNet's)" % len(blobs))
+    made = elementwise(
+        lambda x, centre, variance, scale, shift: (x - centre) / np.sqrt(variance + epsilon) * scale + shift,
+        x,
+        *found,
+        *blobs[:2],
+        steps=arithmetic.intermediate,
+    )
+    return [made, found[0], found[1]]
+
+
+@operator(caffe=("SeLu",), per_row=True)
+def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Multiply by lambda, or make lambda · alpha · (exp(x) - 1) of what is below 0."""
+    alpha, scale = np.float32(node.get("alpha", 1.67326324)), np.float32(node.get("lambda", 1.050700987))
+
+    def function(x: Array) -> Array:
+        values: Array = scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
+        return values
+
+    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+
+
+@operator(caffe=("SPP",))
+def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Pool a picture into 1, 2 × 2, 4 × 4 … windows, one level behind the other."""
+    pooling = find(CAFFE, "Pooling")
+    assert pooling is not None
+    x = given(inputs, 0)
+    levels: List[Value] = []
+    height = int(node.get("pyramid_height"))
+    for level in range(height):
+        attributes = {"pool": node.get("pool", "MAX")}
+        for name, size in zip("hw", x.array.shape[2:]):
+            kernel = -(-size // 2**level)
+            pad = (kernel * 2**level - size + 1) // 2
+            attributes.update({"kernel_" + name: kernel, "stride_" + name: kernel, "pad_" + name: pad})
+        levels.append(pooling.compute(Node(CAFFE, "Pooling", attributes, node.name), [x], arithmetic)[0])
+    if height == 1:
+        return levels
+    flat = [moved(lambda array: array.reshape(len(array), -1), value) for value in levels]
+    errors = [value.error for value in flat]
+    known = [np.broadcast_to(0.0 if error is None else error, value.array.shape) for error, value in zip(errors, flat)]
+    error = None if all(entry is None for entry in errors) else np.concatenate(known, 1)
+    return [Value(np.concatenate([value.array for value in flat], 1), error)]
+
+
+@operator(caffe=("Im2col",), moves=True, per_row=True)
+def image_to_columns(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Lay out the windows of a convolution: [N, C · window, windows]."""
+    x = given(inputs, 0)
+    axes = x.array.ndim - 2
+    kernel = caffe_pair(node, "kernel_size", axes, [], "kernel")
+    strides, pads = caffe_pair(node, "stride", axes, [1]), caffe_pair(node, "pad", axes, [0])
+    dilations = caffe_pair(node, "dilation", axes, [1])
+
+    def function(array: Array) -> Array:
+        padded = np.pad(array, [(0, 0), (0, 0)] + [(pad, pad) for pad in pads], mode="constant")
+        counts = [
+            (size - ((reach - 1) * dilation + 1)) // stride + 1
+            for size, reach, dilation, stride in zip(padded.shape[2:], kernel, dilations, strides)
+        ]
+        parts = []
+        for place in np.ndindex(*kernel):
+            key = tuple(
+                slice(step * dilation, step * dilation + (count - 1) * stride + 1, stride)
+                for step, dilation, count, stride in zip(place, dilations, counts, strides)
+            )
+            parts.append(padded[(slice(None), slice(None)) + key])
+        return np.stack(parts, 2).reshape((array.shape[0], -1) + tuple(counts))
+
+    return [moved(function, x)]
+
+
+@operator(caffe=("BatchReindex",), moves=True)
+def batch_reindex(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take rows of the first axis by the second input's numbers."""
+    places = np.trunc(given(inputs, 1).array).astype(np.int64).reshape(-1)
+    if places.size and (places.min() < 0 or places.max() >= len(given(inputs, 0).array)):
+        raise CannotCompute("a number of its second input is no row of the first")
+    return [moved(lambda array: array[places], given(inputs, 0))]
+
+
+@operator(caffe=("Filter",), decides=True)
+def filtered(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Keep the rows of all inputs but the last where that is not 0."""
+    arrays = plain(inputs, arithmetic)
+    kept = arrays[-1].reshape(-1) != 0
+    if not kept.any():
+        raise CannotCompute("not one row is left")
+    return [Value(array[kept]) for array in arrays[:-1]]
+
+
+@operator(caffe=("Embed",))
+def embed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take rows of a matrix by the input's numbers, and add the bias."""
+    places = np.trunc(given(inputs, 0).array).astype(np.int64)
+    matrix = given(inputs, 1)
+    if places.min() < 0 or places.max() >= len(matrix.array):
+        raise CannotCompute("a number of its input is none of its %d rows" % len(matrix.array))
+    made = moved(lambda array: array[places], matrix)
+    if not bool(node.get("bias_term", True)):
+        return [made]
+    return [elementwise(np.add, made, given(inputs, 2), steps=arithmetic.intermediate)]
+
+
+@operator(caffe=("Parameter",), moves=True)
+def parameter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Return the layer's own weights."""
+    return [given(inputs, 0)]

@@ -1,0 +1,290 @@
+"""`golden caffe dump` with the numpy backend: whole nets, where weights come from, the user's own layers, the check by another backend."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from caffe_formulas import INPUT, X, manifest_of, values_of
+
+from goldwatch.adapters.caffe.dump import DumpOptions, dump
+from goldwatch.errors import EnvironmentProblem, FormatError, InputError, UsageError
+from goldwatch.netfiles.caffemodel import StoredWeights, read_weights, weight_shapes, write_weights
+from goldwatch.protowire import field, varint
+
+CONV = (
+    'layer { name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param { num_output: 3 kernel_size: 3 } }\n'
+    'layer { name: "r" type: "ReLU" bottom: "c" top: "c" }\n'
+)
+
+
+def written(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def run(tmp_path, text, weights=None, out="o", **options):
+    """Dump a net; X stands beside it as x.npy."""
+    np.save(str(tmp_path / "x.npy"), X)
+    options.setdefault("inputs", ["x=%s" % (tmp_path / "x.npy")])
+    result = dump(DumpOptions(written(tmp_path / "n.prototxt", text), weights, str(tmp_path / out), **options))
+    return result, values_of(tmp_path / out)
+
+
+def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    files = resblock("resblock.prototxt"), resblock("resblock.caffemodel")
+    specs = ["data=" + resblock("input_data.npy")]
+    result = dump(DumpOptions(*files, str(tmp_path / "golden"), specs, python=sys.executable))
+    expected = np.load(resblock("expected_layer_outputs.npz"))
+    values = values_of(tmp_path / "golden")
+    assert {"%s:%d" % key for key in values} == {key for key in expected.files if "_split" not in key}
+    for (name, index), value in values.items():
+        truth = expected["%s:%d" % (name, index)]
+        assert value.dtype == np.float32 and value.shape == truth.shape
+        assert np.abs(value - truth).max() <= 4e-6 * np.abs(truth).max(), name
+    manifest = manifest_of(tmp_path / "golden")
+    assert manifest["backend"] == result["backend"] == "numpy"
+    assert np.__version__ in manifest["backend_version"]
+    # The choice is told in one line, and in the manifest.
+    assert manifest["backend_reason"].startswith("Caffe was not used: caffe in %s: ModuleNotFoundError" % sys.executable)
+    assert result["notes"] == ["backend numpy: " + manifest["backend_reason"]] and "\n" not in result["notes"][0]
+    dump(DumpOptions(*files, str(tmp_path / "asked"), specs, backend="numpy"))
+    assert manifest_of(tmp_path / "asked")["backend_reason"] == "it was asked for"
+
+
+def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
+    w, b = np.random.RandomState(4).standard_normal((3, 4, 3, 3)), np.arange(3)
+    model = caffemodel(tmp_path / "w.caffemodel", [("c", "Convolution", [w, b])])
+    (tmp_path / "many").mkdir()
+    for number in range(2):
+        np.save(str(tmp_path / "many" / ("%d.npy" % number)), X * (number + 1))
+    net = written(tmp_path / "n.prototxt", INPUT + CONV)
+    dump(DumpOptions(net, model, str(tmp_path / "o"), ["x=%s" % (tmp_path / "many")], backend="numpy"))
+    for number in range(2):
+        values = values_of(tmp_path / "o" / str(number))
+        assert (values["c", 0] < 0).any()
+        np.testing.assert_array_equal(values["r", 0], np.maximum(values["c", 0], 0))
+        np.testing.assert_array_equal(values["x", 0], X * (number + 1))
+
+
+def test_random_weights(tmp_path, caffemodel):
+    text = INPUT + CONV + 'layer { name: "s" type: "Scale" bottom: "c" top: "s" }\n'
+    with pytest.raises(UsageError, match="no weights") as caught:
+        run(tmp_path, text)
+    assert "random_weights=SEED" in caught.value.hint
+    first, second, other = (run(tmp_path, text, out=out, random_weights=seed)[1] for out, seed in (("a", 7), ("b", 7), ("c", 8)))
+    assert all((first[key] == second[key]).all() for key in first)
+    assert first["c", 0].any() and first["s", 0].any() and (first["c", 0] != other["c", 0]).any()
+    manifest = manifest_of(tmp_path / "a")
+    assert manifest["source"]["random_weights"] == 7 and "weights" not in manifest["source"] and "weights" not in manifest["original"]
+    # Those of a file count, the rest is made up.
+    model = caffemodel(tmp_path / "w.caffemodel", [("s", "Scale", [np.zeros(3)])])
+    mixed = run(tmp_path, text, model, "d", random_weights=7)[1]
+    np.testing.assert_array_equal(mixed["c", 0], first["c", 0])
+    assert not mixed["s", 0].any()
+    with pytest.raises(InputError, match="no weights for layer c"):
+        run(tmp_path, text, model, "e", backend="numpy")
+    with pytest.raises(UsageError, match="`random_weights` is for the numpy backend"):
+        run(tmp_path, text, out="f", random_weights=7, backend="opencv")
+
+
+@pytest.mark.parametrize(
+    ("filler", "check"),
+    [
+        ("constant' value: 2", lambda w: (w == 2).all()),
+        ("uniform' min: 3 max: 4", lambda w: 3 <= w.min() < w.max() <= 4),
+        ("gaussian' mean: 5 std: 0.1", lambda w: abs(w.mean() - 5) < 0.1),
+        ("xavier", lambda w: 0.2 < np.abs(w).max() <= np.sqrt(3 / 36)),
+        ("msra", lambda w: abs(w.std() - np.sqrt(2 / 36)) < 0.05),
+        ("positive_unitball", lambda w: np.allclose(w.reshape(8, -1).sum(1), 1) and w.min() >= 0),
+    ],
+)
+def test_fillers(tmp_path, filler, check):
+    """A one in the middle of nothing shows the filter."""
+    quoted = filler if "'" in filler else filler + "'"
+    body = "convolution_param { num_output: 8 kernel_size: 3 bias_term: false weight_filler { type: '%s } }" % quoted
+    text = INPUT + 'layer { name: "c" type: "Convolution" bottom: "x" top: "c" %s }\n' % body
+    one = []
+    for channel in range(4):
+        x = np.zeros((2, 4, 6, 5), np.float32)
+        x[0, channel, 2, 2] = 1
+        np.save(str(tmp_path / "one.npy"), x)
+        values = run(tmp_path, text, random_weights=1, inputs=["x=%s" % (tmp_path / "one.npy")], force=True)[1]
+        one.append(values["c", 0][0, :, :3, :3])
+    assert check(np.stack(one, 1))
+
+
+def test_weights_shared_by_name(tmp_path, caffemodel):
+    param = 'param { name: "w" } param { name: "b" } convolution_param { num_output: 4 kernel_size: 1 }'
+    text = INPUT + "".join('layer { name: "%s" type: "Convolution" bottom: "x" top: "%s" %s }\n' % (n, n, param) for n in "cd")
+    model = caffemodel(tmp_path / "w.caffemodel", [("c", "Convolution", [np.random.RandomState(1).rand(4, 4, 1, 1), np.ones(4)])])
+    values = run(tmp_path, text, model, backend="numpy")[1]
+    np.testing.assert_array_equal(values["c", 0], values["d", 0])
+
+
+OWN = """import numpy as np
+
+def Double(bottoms, blobs, parameters, name):
+    print("nobody hears this")
+    return [bottoms[0] * parameters.get("factor", 2), bottoms[0].astype(np.float64) + len(blobs)]
+"""
+
+
+def test_layers_of_ones_own(tmp_path, caffemodel):
+    text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" double_param { factor: 3 } }\n'
+    with pytest.raises(InputError, match=r"layer p \(Double\): the type is not known") as caught:
+        run(tmp_path, text, caffemodel(tmp_path / "w.caffemodel", []), backend="numpy")
+    assert "layer=TYPE=FILE.py" in caught.value.hint
+    model = caffemodel(tmp_path / "w.caffemodel", [("p", "Double", [np.ones(2)])])
+    spec = "Double=" + written(tmp_path / "own.py", OWN)
+    result, values = run(tmp_path, text, model, layer_files=[spec])
+    np.testing.assert_array_equal(values["p", 0], X * 3)
+    np.testing.assert_array_equal(values["p", 1], X + 1)
+    assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: it alone computes layers of one's own"]
+    # One function for whatever type, and what it fails of.
+    generic = OWN.replace("Double", "forward")
+    written(tmp_path / "own.py", generic)
+    np.testing.assert_array_equal(run(tmp_path, text, model, "g", layer_files=[spec])[1]["p", 0], X * 3)
+    for code, told in (
+        ("def forward(*_):\n    raise ValueError('seven')\n", r"ValueError: seven \(line 2\)"),
+        ("import os\ndef forward(*_):\n    os._exit(3)\n", r"exit code 3"),
+        ("def forward(bottoms, *_):\n    return bottoms[0]\n", "has 2 tops, its rule makes 1"),
+    ):
+        written(tmp_path / "own.py", code)
+        with pytest.raises(InputError, match=r"layer p \(Double\).*" + told):
+            run(tmp_path, text, model, "h", layer_files=[spec], force=True)
+    for wrong in (["Double"], ["Double=own.txt"], [spec, spec]):
+        with pytest.raises(UsageError, match="`layer`"):
+            run(tmp_path, text, model, "i", layer_files=wrong)
+
+
+DATA = (
+    'layer { name: "d" type: "Data" top: "x" top: "label" include { phase: TEST } transform_param { crop_size: 6 } '
+    "data_param { source: 'nowhere' batch_size: 2 } }\n"
+    'layer { name: "f" type: "Flatten" bottom: "x" top: "f" }\n'
+    'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "f" bottom: "label" top: "loss" }\n'
+    'layer { name: "acc" type: "Accuracy" bottom: "f" bottom: "label" top: "acc" }\n'
+)
+
+
+def test_data_layers_are_inputs(tmp_path, caffemodel):
+    model = caffemodel(tmp_path / "w.caffemodel", [])
+    x = np.random.RandomState(1).standard_normal((2, 3, 6, 6)).astype(np.float32)
+    np.save(str(tmp_path / "d.npy"), x)
+    specs = ["x=%s" % (tmp_path / "d.npy")]
+    _, values = run(tmp_path, DATA, model, inputs=specs, backend="numpy")
+    assert set(values) == {("d", 0), ("f", 0)}
+    skipped = {entry["tensor"]: entry["reason"] for entry in manifest_of(tmp_path / "o")["skipped"]}
+    assert skipped == dict.fromkeys(["d:1", "loss:0", "acc:0"], "there is no file for the data layer's blob label")
+    np.save(str(tmp_path / "l.npy"), x.reshape(2, -1).argmax(1))
+    _, values = run(tmp_path, DATA, model, "p", inputs=specs + ["label=%s" % (tmp_path / "l.npy")], backend="numpy")
+    assert values["acc", 0] == 1 and values["acc", 0].shape == () and values["loss", 0] > 0
+    # The crop and the batch tell the shape of what is filled at random.
+    assert run(tmp_path, DATA, model, "q", inputs=(), seed=1, backend="numpy")[1]["f", 0].shape == (2, 108)
+
+
+def _v0(name, blobs):
+    old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
+    body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
+    return field(2, field(1, body))
+
+
+def test_weights_of_old_files(tmp_path):
+    """The oldest nets have a layer inside of a connection; a net of doubles has its data in another field; HDF5 is a form of its own."""
+    w = np.random.RandomState(2).standard_normal((5, 120)).astype(np.float32)
+    body = "inner_product_param { num_output: 5 bias_term: false }"
+    text = INPUT + 'layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" %s }\n' % body
+    (tmp_path / "v0.caffemodel").write_bytes(_v0(b"fc", [w]))
+    assert weight_shapes(str(tmp_path / "v0.caffemodel")) == {"fc": [(1, 1, 5, 120)]}
+    wide = field(7, field(1, varint(5) + varint(120))) + field(8, w.astype("<f8").tobytes())
+    (tmp_path / "double.caffemodel").write_bytes(field(100, field(1, b"fc") + field(7, wide)))
+    right = X.reshape(2, -1).astype(np.float64) @ w.T
+    for number, name in enumerate(("v0.caffemodel", "double.caffemodel")):
+        made = run(tmp_path, text, str(tmp_path / name), "o%d" % number, backend="numpy")[1]["fc", 0]
+        assert np.abs(made - right).max() <= 4e-6 * np.abs(right).max()
+    write_weights(str(tmp_path / "again.caffemodel"), [("fc", "InnerProduct", [w])])
+    np.testing.assert_array_equal(read_weights(str(tmp_path / "again.caffemodel"))["fc"][0], w)
+    stored = StoredWeights(str(tmp_path / "again.caffemodel"))
+    np.testing.assert_array_equal(stored("fc")[0], w)
+    assert stored("other") is None
+    (tmp_path / "wrong.caffemodel").write_bytes(_v0(b"fc", [w[:4]]))
+    with pytest.raises(InputError, match=r"layer fc \(InnerProduct\) has weights of shape \[1, 1, 4, 120\], the net needs \[5, 120\]"):
+        run(tmp_path, text, str(tmp_path / "wrong.caffemodel"), "w", backend="numpy")
+
+
+class _Group(dict):
+    def get(self, name):
+        found = self
+        for part in name.split("/"):
+            found = dict.get(found, part)
+        return found
+
+
+class _Dataset:
+    dtype = np.dtype("float32")
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getitem__(self, key):
+        return self.array
+
+
+def test_hdf5_weights(tmp_path, monkeypatch):
+    path = tmp_path / "w.h5"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(EnvironmentProblem, match="HDF5 weights, and h5py cannot be imported") as caught:
+        StoredWeights(str(path))
+    assert "pip install h5py" in caught.value.hint
+
+    class Module:
+        @staticmethod
+        def File(name, mode):
+            assert (name, mode) == (str(path), "r")
+            blobs = {"1": _Dataset(np.ones(2)), "0": _Dataset(np.zeros((2, 3)))}
+            return {"data": _Group(a=_Group(blobs, b=_Group({"0": _Dataset(np.full(4, 7.0))}), c=_Group()))}
+
+    monkeypatch.setitem(sys.modules, "h5py", Module)
+    stored = StoredWeights(str(path))
+    assert [array.shape for array in stored("a")] == [(2, 3), (2,)]
+    np.testing.assert_array_equal(stored("a/b")[0], np.full(4, 7, np.float32))
+    assert stored("a/c") is None and stored("z") is None
+    Module.File = staticmethod(lambda name, mode: {})
+    with pytest.raises(FormatError, match="no HDF5 weights of Caffe"):
+        StoredWeights(str(path))
+
+
+def test_two_backends_are_compared(tmp_path):
+    result, _ = run(tmp_path, INPUT + CONV, random_weights=3, check_backend="opencv")
+    found = result["check"]["runs"][0]
+    assert found["tensors"] == 3 and found["equal"] >= 1 and found["largest"] < 4e-6 and not found["shapes"] + found["not_finite"]
+    assert result["notes"][1].startswith("checked with backend opencv 4.") and ": 3 tensors, " in result["notes"][1]
+    reorg = INPUT + 'layer { name: "t" type: "Tile" bottom: "x" top: "t" tile_param { tiles: 2 } }\n'
+    result, values = run(tmp_path, reorg, out="p", random_weights=3, check_backend="opencv")
+    assert values["t", 0].shape == (2, 8, 6, 5)
+    assert "the opencv backend does not compute this net" in result["check"]["refused"]
+    assert result["notes"][1].startswith("not checked with backend opencv: ")
+    with pytest.raises(UsageError, match="`check_backend` is the backend numpy itself"):
+        run(tmp_path, reorg, out="q", random_weights=3, check_backend="numpy")
+
+
+def test_what_differs_between_backends_is_found(tmp_path):
+    from goldwatch.adapters.caffe.checking import check_sentence, compare_runs
+
+    for out in "ab":
+        run(tmp_path, INPUT + CONV, out=out, random_weights=3)
+    entries = {entry["original_name"]: entry["file"] for entry in manifest_of(tmp_path / "b")["tensors"]}
+    c, r, x = (np.load(str(tmp_path / "b" / entries[name])) for name in "crx")
+    c.flat[5] += np.abs(c).max()
+    r.flat[7] = np.nan
+    np.save(str(tmp_path / "b" / entries["c"]), c)
+    np.save(str(tmp_path / "b" / entries["r"]), r)
+    np.save(str(tmp_path / "b" / entries["x"]), x[:1])
+    found = compare_runs(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (found["tensors"], found["equal"], found["tensor"], found["not_finite"]) == (3, 0, "c:0", ["r:0"])
+    assert 0.3 < found["largest"] <= 1 and found["shapes"] == ["x:0 [2, 4, 6, 5] against [1, 4, 6, 5]"]
+    told = check_sentence("opencv", "4", found)
+    assert "(c:0)" in told and "other shapes: x:0" in told and "NaN or infinities at other places: r:0" in told
