@@ -1,4 +1,7 @@
-"""Freezes a SavedModel of TensorFlow 2 into one graph without functions: tf2_freeze.py SAVED_MODEL FROZEN.pb [SIGNATURE]. Needs TensorFlow 2."""
+"""Freezes a SavedModel of TensorFlow 2 into one graph without functions: tf2_freeze.py SAVED_MODEL FROZEN.pb [SIGNATURE].
+
+Needs TensorFlow 2.
+"""
 
 import sys
 

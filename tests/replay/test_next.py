@@ -48,9 +48,9 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None
     before = run_here(words, compared)
     assert before.returncode == 1 and "\nnext: goldwatch replay " not in before.stdout
     put_model(compared)
-    computed = run_here(words, compared)
+    computed = run_here(words[:-1] + ["computed"], compared)
     assert computed.returncode == 1 and computed.stdout.count("next: goldwatch compare-op") == 1
-    done = run_here(words + ["--recompute", "none", "--fresh"], compared)
+    done = run_here(words[:-1] + ["looked", "--recompute", "none"], compared)
     line = done.stdout.splitlines()[-1]
     assert line.startswith("next: goldwatch replay ")
     assert "is the first operator outside its limits" in done.stdout.splitlines()[-2]
@@ -58,7 +58,7 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None
     assert again.returncode == 1, again.stderr
     last = again.stdout.splitlines()[-2]
     assert last.startswith("2 operators have an error of their own, the worst is ") and "cat" in last and "fc" in last
-    assert os.path.exists(str(compared / "out" / "replay" / "result.json"))
+    assert os.path.exists(str(compared / "looked" / "replay" / "result.json"))
 
 
 def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
