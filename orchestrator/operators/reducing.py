@@ -32,7 +32,10 @@ def _error_of(x: Value) -> Array:
 
 
 def added(x: Value, arithmetic: Arithmetic) -> Value:
-    """Add along the last axis; errors add as squares, and the accumulator's as of :func:`.primitives.sum_of_products`."""
+    """Add along the last axis; errors add as squares, and the accumulator's as of :func:`.primitives.sum_of_products`.
+
+    Adding the same number again is rounded the same way again: such roundings do not add as squares, but like numbers.
+    """
     array = _wide(x.array)
     if not x.is_float:
         return Value(np.sum(array, axis=-1, dtype=array.dtype))
@@ -43,7 +46,15 @@ def added(x: Value, arithmetic: Arithmetic) -> Value:
     if arithmetic.accumulator:
         size = np.sqrt(np.sum(np.square(array), axis=-1) + np.square(result))
         parts.append(arithmetic.accumulator * math.sqrt(array.shape[-1] / 6.0) * size)
+        parts.append(arithmetic.accumulator * _repeated(x.array) / 12.0 * np.sum(np.abs(array), axis=-1))
     return Value(result, joined(*parts))
+
+
+def _repeated(array: Array) -> Array:
+    """Count along the last axis the elements, other than 0, that another has before it."""
+    ordered = np.sort(array, axis=-1)
+    again = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != 0)
+    return np.count_nonzero(again, axis=-1)
 
 
 def _mean(x: Value, arithmetic: Arithmetic) -> Value:
