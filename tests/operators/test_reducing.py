@@ -173,7 +173,8 @@ def test_the_same_number_added_again_is_rounded_the_same_way_again():
     partial = np.zeros(500)
     for column in x.T:
         partial = half(partial + column)
-    stated = compute(Node("onnx", "ReduceSum", {"keepdims": 0}, version=18), [x.astype(np.float32), np.array([1])], Arithmetic(0.0, 2.0**-11, 0.0))
+    node = Node("onnx", "ReduceSum", {"keepdims": 0}, version=18)
+    stated = compute(node, [x.astype(np.float32), np.array([1])], Arithmetic(0.0, 2.0**-11, 0.0))
     off, error = (np.sqrt(np.mean(np.square(one))) for one in (partial - stated[0].array, stated[0].error))
     independent = 2.0**-11 * np.sqrt(200 / 6.0) * np.sqrt(np.mean(np.square(np.sum(x, axis=1))))
     assert off / 3 < error < off * 3 and off > independent
