@@ -10,6 +10,7 @@ import numpy as np
 
 from ...comparing.row import FAIL, PASS
 from ...dumps.place import Place
+from ...elements import element_count
 from ...judging.computed import RIGHT, UNKNOWN, Judged
 from ...recomputing.measured import OwnError
 from ..inputs import BAD, Inputs
@@ -28,6 +29,8 @@ _PLAINLY = 0.03
 """The relative distance from which on an operator is plainly wrong: the default limit of float16."""
 _PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
 """The score from which on a convolution or MatMul that could not be computed is a suspect: on public networks healthy ones reach 8."""
+_FACTOR_SHARE, _FACTOR_ELEMENTS = 0.95, 16
+"""The share of an error along the golden values, of so many elements at least, that noise does not reach: of 16 not once in 10^8."""
 _MOST_PLACES = 2
 """At how many places an operator is computed for being suspect or outside its limits."""
 
@@ -76,7 +79,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
         one = judged.get((op.place, op.name, output.number))
         if one is None or one.state == UNKNOWN or one.own is None or (op.place, op.name) in several:
-            if multiplies(op.type) and SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT:
+            if multiplies(op.type) and SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and not _is_a_factor(output):
                 # How much a sum of products cancels is not known here.
                 changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
             continue
@@ -95,6 +98,11 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
         told = Told(sentence_of(one.own, one.assumed))
         changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False, decision=None)
     return estimates.changed(changes)
+
+
+def _is_a_factor(output: Observation) -> bool:
+    """Tell whether an output's error is that of one factor for all elements: no cancelling sum comes out so."""
+    return element_count(output.shape) >= _FACTOR_ELEMENTS and abs(output.factor - 1.0) >= _FACTOR_SHARE * output.distance > 0.0
 
 
 def _score(one: Judged) -> float:
