@@ -95,11 +95,11 @@ def _folder_of(target: str, place: Place) -> str:
 def _recomputed(found: Mapping[str, Any]) -> str:
     """Return how many operators were computed again, and what came out."""
     left = found["not_computed"]
-    counts = "%d right, %d wrong" % (found["right"], found["wrong"])
+    counts = "%s: %d right, %d wrong" % (plural(found["ops"], "op"), found["right"], found["wrong"]) if found["ops"] else "no op"
     why = "; %d could not be (%s: %s%s)" % (
         len(left), left[0]["op"], left[0]["reason"], "; more in result.json" if len(left) > 1 else ""
     ) if left else ""  # fmt: skip
-    return "computed again from the device's own inputs: %s: %s%s" % (plural(found["ops"], "op"), counts, why)
+    return "computed again from the device's own inputs: %s%s" % (counts, why)
 
 
 def _host(host: Mapping[str, Any]) -> str:
