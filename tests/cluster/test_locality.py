@@ -33,12 +33,12 @@ def own_disks(training, own_client):
 
 def remote(training, client, out, *options, model=None):
     model = model or training.path("net.json")
-    words = ["goldwatch", "compare", "/proc/self/cwd/" + TIME, training.path("golden"), "-f", model, "-o", out]
+    words = ["goldwatch", "compare", "/proc/self/cwd/" + TIME, training.path("golden"), "-f", model, "-o", out, "--recompute", "none"]
     return run_here([*words, "--cluster", url(client), "--locality", *options], training.folder)
 
 
 def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, own_disks, small_batches) -> None:
-    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here", "--recompute", "none"]
     assert run_here(words, training.folder).returncode == 1
     done = remote(training, own_client, "there")
     assert done.returncode == 1, done.stderr
@@ -73,7 +73,7 @@ def overflowed(training):
 
 
 def test_overflow_records_are_read_where_they_lie(training, own_client, overflowed, own_disks, small_batches) -> None:
-    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here", "--recompute", "none"]
     here = run_here(words, training.folder)
     there = remote(training, own_client, "there")
     assert here.returncode == there.returncode == 1, there.stderr

@@ -24,10 +24,10 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     done = client(server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out")
     assert done.returncode == 0 and "pass: " in done.stdout, done.stderr
     (run,) = server.runs()
-    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "CosineSimilarity>2")
+    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "MaxAbsoluteError<1e-30")
     done = client(server, "submit", "--format", "json", "--", *failing)
     job = json.loads(done.stdout)
-    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["CosineSimilarity>2"])
+    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["MaxAbsoluteError<1e-30"])
     assert client(server, "status", run["id"]).returncode == 0
     assert client(server, "status", job["run"]).returncode == 1
     assert client(server, "status", job["id"]).returncode == 1
@@ -41,7 +41,7 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     done = client(server, "submit", "--", "diff", "bad", "bad")
     assert done.returncode == 0, done.stderr
     assert client(server, "status", "bad").returncode == 1
-    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "CosineSimilarity>2"]
+    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "MaxAbsoluteError<1e-30"]
     assert run_here(["goldwatch", "compare", *failing], lab).returncode == 1
     assert until(lambda: client(server, "status", "out").returncode == 1)
 

@@ -30,7 +30,7 @@ def test_a_job_compares(serving, lab, until):
 
 def test_a_job_that_fails_tells_its_code(serving, lab, until):
     server = serving(lab)
-    strict = dict(COMPARE, options=dict(COMPARE["options"], limit=["CosineSimilarity>2"]))
+    strict = dict(COMPARE, options=dict(COMPARE["options"], limit=["MaxAbsoluteError<1e-30"]))
     done = ended(server, post(server, strict), until)
     assert (done["state"], done["exit_code"]) == ("done", 1)
     done = ended(server, post(server, dict(COMPARE, args=["nowhere", "net/golden"])), until)
