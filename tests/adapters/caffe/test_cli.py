@@ -113,7 +113,8 @@ def test_refused_layer_is_named_and_json_is_one_document(run, net):
     assert "--backend caffe" in error["hint"]
 
 
-def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path):
+def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "p.prototxt").write_text(
         'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: "Python" bottom: "data" top: "p" }'
     )
