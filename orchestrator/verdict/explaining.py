@@ -28,6 +28,7 @@ from .explanations import (
     explanations_of,
     older_dump,
     other_dump,
+    other_input_of,
     perhaps_other_dump,
 )
 from .inputs import BAD, Inputs, InputState
@@ -126,8 +127,11 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
         Reads their tensors again.
     """
     suspects = []
+    fed_alike = _fed_alike([estimate for _, estimate in found], seen, inputs)
     for number, (suspect, estimate) in enumerate(found):
-        if number < MOST_READ and estimate.computed is not None:
+        if number in fed_alike:
+            suspect = replace(suspect, explanations=(other_input_of(fed_alike[number]),))
+        elif number < MOST_READ and estimate.computed is not None:
             beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
             found_by_it = [] if beside is None else explanations_by_computing(estimate, beside)
             stale = _stale(estimate, inputs, reader)
@@ -154,6 +158,30 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
             suspect = replace(suspect, explanations=tuple(explanations))
         suspects.append(suspect)
     return suspects
+
+
+def _fed_alike(found: Sequence[Estimate], seen: Observations, inputs: Inputs) -> Dict[int, int]:
+    """Return the numbers of the estimates of operators that read one input of the network which was not dumped, with how many they are.
+
+    Several are, and none that reads it is right: it is the input that differs.
+    """
+
+    def source(op: ObservedOp) -> Optional[Tuple[Place, Tuple[str, int]]]:
+        node = inputs.node(op)
+        first = node.inputs[0] if node is not None and node.inputs else None
+        return None if first is None or not inputs.stands_first(op) else (op.place, first)
+
+    readers: Dict[Tuple[Place, Tuple[str, int]], List[int]] = {}
+    for number, estimate in enumerate(found):
+        read = None if estimate.fed_otherwise or estimate.computed is not None else source(estimate.op)
+        if read is not None:
+            readers.setdefault(read, []).append(number)
+    several = {read: numbers for read, numbers in readers.items() if len({found[number].op.name for number in numbers}) > 1}
+    if not several:
+        return {}
+    suspected = {found[number].op.key for numbers in several.values() for number in numbers}
+    right = {source(op) for op in seen.ops if op.key not in suspected and any(one.compared for one in op.outputs.values())}
+    return {number: len(numbers) for read, numbers in several.items() if read not in right for number in numbers}
 
 
 def _stale(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> List[Explanation]:

@@ -272,6 +272,12 @@ def _other_input(estimate: Estimate, pair: Optional[AlignedPair], around: Surrou
     return _explanation("other-input", 1.0, "the network's input differs%s: device and golden run were fed with other data" % differs)
 
 
+def other_input_of(readers: int) -> Explanation:
+    """Return the explanation of several operators that read an input of the network which was not dumped, and are all wrong."""
+    sentence = "all %d operators that read the network's input, which was not dumped, are off: the device may have been fed with other data"
+    return _explanation("other-input", 1.0, sentence % readers)
+
+
 def _golden_nan(whose: str) -> Explanation:
     sentence = "%s NaN or Inf throughout, none of the device's is: the golden data are wrong, not the operator" % whose
     step = "make the golden data again, and look for NaN in the original model's input and weights"

@@ -44,7 +44,7 @@ def explain(
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     head = "%s is the first operator outside its limits%s: %s" % (named, _where(first.place), _finding(first))
     text = head + (_blameless(first, suspects) or _origin(first, estimate))
-    besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op), None)
+    besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op and not _is_blameless(suspect)), None)
     found = culprit(first, suspects, estimate)
     if found is not None and found[0] != first.op:
         besides = next(suspect for suspect in suspects if suspect.op == found[0])
@@ -63,7 +63,7 @@ def culprit(
         return others[0] if others else None
     own = (first.op, first.place)
     if _blameless(first, suspects):
-        blamed = [(suspect.op, suspect.place) for suspect in suspects if suspect.op != first.op]
+        blamed = [(suspect.op, suspect.place) for suspect in suspects if suspect.op != first.op and not _is_blameless(suspect)]
         return (blamed or [own])[0]
     accused = any(suspect.op == first.op for suspect in suspects) or _says_own(_origin(first, estimate))
     return own if accused or not others else others[0]
@@ -80,6 +80,10 @@ def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     if best is None or not best.blameless:
         return ""
     return "; %s." % best.sentence if best.kind != "other-input" else "; %s, so no operator need be wrong." % best.sentence
+
+
+def _is_blameless(suspect: Suspect) -> bool:
+    return bool(suspect.explanations) and suspect.explanations[0].blameless
 
 
 def _stands_out(suspect: Suspect) -> str:

@@ -120,6 +120,27 @@ def test_nan_out_of_numbers_is_the_operators_own(scene, random):
     assert "so the error is its own." in text
 
 
+@pytest.mark.parametrize("fed_otherwise", [True, False])
+def test_several_readers_of_an_input_that_was_not_dumped(scene, random, fed_otherwise):
+    """Two slices and a sum read it: all are off where it is another input, one where that slice is wrong."""
+    golden = random.standard_normal((32, 64)).astype(np.float32)
+    scene.data(golden)
+    made = half(golden[:, ::-1]) if fed_otherwise else half(golden)
+    parts = [("left", slice(0, 32)), ("right", slice(32, 64))]
+    for name, part in parts:
+        wrong = fed_otherwise or name == "left"
+        there = half(golden[:, ::-1])[:, part] if wrong else made[:, part]
+        scene.op(name, "StridedSliceD", ["data"], golden[:, part], there, with_inputs=False)
+    scene.op("sum", "Add", ["left", "right"], sum(golden[:, part] for _, part in parts), scene.made["left"] + scene.made["right"])
+    _, summary, text = scene.compare()
+    if fed_otherwise:
+        assert {(one["op"], *kinds(one)) for one in summary["suspects"]} == {("left", "other-input"), ("right", "other-input")}
+        assert "all 2 operators that read the network's input" in text and "so no operator need be wrong." in text
+        assert "Besides" not in text
+    else:
+        assert [one["op"] for one in summary["suspects"]] == ["left"] and "all 2 operators" not in text
+
+
 @pytest.mark.parametrize("dumped, with_inputs", [(True, True), (False, True), (False, False)])
 def test_other_input_is_recognised_with_or_without_golden_data_of_it(scene, random, dumped, with_inputs):
     scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
