@@ -38,7 +38,8 @@ def remote(training, client, out, *options, model=None):
 
 
 def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, own_disks, small_batches) -> None:
-    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here", "--recompute", "none"]
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    words += ["--recompute", "none"]
     assert run_here(words, training.folder).returncode == 1
     done = remote(training, own_client, "there")
     assert done.returncode == 1, done.stderr
@@ -73,7 +74,8 @@ def overflowed(training):
 
 
 def test_overflow_records_are_read_where_they_lie(training, own_client, overflowed, own_disks, small_batches) -> None:
-    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here", "--recompute", "none"]
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    words += ["--recompute", "none"]
     here = run_here(words, training.folder)
     there = remote(training, own_client, "there")
     assert here.returncode == there.returncode == 1, there.stderr
