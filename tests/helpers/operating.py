@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnxruntime
+import pytest
 from onnx import ValueInfoProto, helper, numpy_helper
 
 from goldwatch.operators import Arithmetic, Node, Value, compute
 
+RUNTIME = tuple(int(number) for number in onnxruntime.__version__.split(".")[:2])
 EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
@@ -28,7 +30,13 @@ def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        # The last onnxruntime for Python 3.7 ends at opset 18, and lacks some operators; newer ones run them.
+        if RUNTIME < (1, 15) and any(words in str(error) for words in ("only *guarantees* support", "NOT_IMPLEMENTED")):
+            pytest.skip("onnxruntime %s has no %s of opset %d" % (onnxruntime.__version__, kind, opset))
+        raise
     return session.run(None, {entry.name: inputs[int(entry.name[2:])] for entry in session.get_inputs()})
 
 

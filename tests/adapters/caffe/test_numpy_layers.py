@@ -312,7 +312,7 @@ def test_pyramid_columns_rows_and_embedding():
     np.testing.assert_array_equal(kept[1], y[1:])
     table, bias = numbers(11, 5, 4), numbers(12, 4)
     made = by_numpy("Embed", "embed_param { num_output: 4 input_dim: 5 }", [np.array([[0, 4], [2, 2]])], [table, bias])[0]
-    near(made, table[[[0, 4], [2, 2]]] + bias)
+    near(made, table[np.array([[0, 4], [2, 2]])] + bias)
     for kind in ("SpatialDropout", "SeLuDropout"):
         np.testing.assert_array_equal(by_numpy(kind, "", [x])[0], x)
     near(by_numpy("SeLu", "", [x])[0], 1.050700987 * np.where(x > 0, x, 1.67326324 * np.expm1(x.astype(np.float64))))
