@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
+from ..operators.decisions import repeated
 from ..tensors.rounding import shortened, ulp
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ def _by_order(name: str, source: AlignedPair, output: AlignedPair, steps: float)
         return None
     got, best = made
     wrong = ~(np.abs(got - best) <= _fuzz(best, source.dtype, steps)) & (got != best)
-    if name in ORDER and not _repeated(np.asarray(output.golden), axis).any():
-        wrong |= _repeated(np.asarray(output.target), axis)
+    if name in ORDER and not repeated(np.asarray(output.golden), axis).any():
+        wrong |= repeated(np.asarray(output.target), axis)
     return wrong.reshape(np.shape(output.target))
 
 
@@ -138,19 +139,6 @@ def _order_of(name: str, source: AlignedPair, output: AlignedPair) -> Optional[T
             fits = [float((one[0] == one[1]).mean()) for one in chosen if one is not None]
             if len(fits) == 2 and (fits[0], fits[1]) >= best and (found is None or (fits[0], fits[1]) > best):
                 best, found = (fits[0], fits[1]), (axis, sign)
-    return found
-
-
-def _repeated(indices: Array, axis: int) -> Array:
-    """Tell which indices stand before along an axis already."""
-    order = np.argsort(indices, axis, kind="stable")
-    ordered = np.take_along_axis(indices, order, axis)
-    again = np.zeros(indices.shape, bool)
-    rest = [slice(None)] * indices.ndim
-    rest[axis] = slice(1, None)
-    again[tuple(rest)] = np.diff(ordered, axis=axis) == 0
-    found = np.empty_like(again)
-    np.put_along_axis(found, order, again, axis)
     return found
 
 

@@ -77,14 +77,18 @@ class RunReader(TensorReader):
     def read(self, file: str, tensor: str, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return the elements of a tensor of a dump file, by their names in the rows."""
         try:
-            task = self.task(file, tensor)
-            if task is None:
-                return None
-            golden, _ = open_counterpart(task)
-            task = converted(task, golden, self._engine.workers.settings.conversions)
-            return align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
+            task, golden = self._opened(file, tensor)
+            return None if task is None else align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
         except (GoldwatchError, OSError, MemoryError):
             return None
+
+    def _opened(self, file: str, tensor: str) -> Tuple[Optional[PairTask], Any]:
+        """Return what is to be compared, converted, and its golden tensor; raises what opening raises."""
+        task = self.task(file, tensor)
+        if task is None:
+            return None, None
+        golden, _ = open_counterpart(task)
+        return converted(task, golden, self._engine.workers.settings.conversions), golden
 
     def walked(self, op: ObservedOp, row: Observation, background: float) -> Optional[Walked]:
         """Look at every element of a row's tensors; None where a file is gone or has become unreadable, or they are too many."""
@@ -93,12 +97,8 @@ class RunReader(TensorReader):
     def walk(self, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
         """Return the same of a tensor of a dump file, by their names in the rows."""
         try:
-            task = self.task(file, tensor)
-            if task is None:
-                return None
-            golden, _ = open_counterpart(task)
-            task = converted(task, golden, self._engine.workers.settings.conversions)
-            return walk(task.target, golden, geometry_of(task, golden), distance, background)
+            task, golden = self._opened(file, tensor)
+            return None if task is None else walk(task.target, golden, geometry_of(task, golden), distance, background)
         except (GoldwatchError, OSError, MemoryError):
             return None
 

@@ -298,7 +298,7 @@ def outside_order(x: Value, signed: Array, made: Array, axis: int, ordered: bool
         fits = np.take_along_axis(high >= lowest, back, axis)
     else:
         fits = (high >= lowest) & (low <= highest)
-    wrong = ~inside | ~fits | _repeated(at, axis)
+    wrong = ~inside | ~fits | repeated(at, axis)
     return wrong & ~np.any(_is_nan(signed), axis=axis, keepdims=True)
 
 
@@ -307,7 +307,7 @@ def _largest(values: Array, count: int, axis: int) -> Array:
     return np.flip(np.take(np.sort(values, axis), range(values.shape[axis] - count, values.shape[axis]), axis), axis)
 
 
-def _repeated(indices: Array, axis: int) -> Array:
+def repeated(indices: Array, axis: int) -> Array:
     """Tell which indices stand before along an axis already."""
     order = np.argsort(indices, axis, kind="stable")
     ordered = np.take_along_axis(indices, order, axis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -24,9 +25,10 @@ class Call(NamedTuple):
     constant: Optional[Array] = None
 
 
-class Nodes:
+class Nodes(ABC):
     """The nodes of an original model by number."""
 
+    @abstractmethod
     def call(self, number: int) -> Call:
         """Return a node by its number in the original.
 
@@ -37,7 +39,6 @@ class Nodes:
         FormatError, InputError, MissingPath
             The model's data cannot be read.
         """
-        raise NotImplementedError
 
 
 class OnnxNodes(Nodes):
