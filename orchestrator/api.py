@@ -275,7 +275,7 @@ def watch(
     model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused, asked
         As for :func:`compare`; ``quantisation`` needs ``model``.
     until_idle
-        End when nothing has changed for so many seconds; None: never by itself.
+        End when nothing has changed for so many seconds, counted from the first dump on; None: never by itself.
     pid
         End when this process, which makes the dumps, has ended.
     expect_all

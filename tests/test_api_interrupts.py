@@ -79,7 +79,8 @@ def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
                 raise ValueError("mine")
 
     def nothing():
-        with goldwatch.watch(tmp_path, paths[1], jobs=1, until_idle=0.1) as rows:
+        with goldwatch.watch(tmp_path, paths[1], jobs=1) as rows:
+            rows.stop()
             list(rows)
 
     for call, told in ((lambda: goldwatch.compare(*paths, jobs=1, progress=progress), "mine"), (watched, "mine"), (nothing, "no dump")):
@@ -105,7 +106,8 @@ def test_what_a_block_makes_of_an_interrupt_is_its_own(paths):
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
             raise ValueError("mine")  # noqa: B904
-    with pytest.raises(goldwatch.GoldwatchError, match="no dump"), goldwatch.watch(paths[1], paths[1], jobs=1, until_idle=0.1) as rows:
+    with pytest.raises(goldwatch.GoldwatchError, match="no dump"), goldwatch.watch(paths[1], paths[1], jobs=1) as rows:
+        rows.stop()
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt:

@@ -6,6 +6,7 @@ shown they did not. And what fades again, so that the network's outputs are with
 
 from __future__ import annotations
 
+import math
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
@@ -23,6 +24,9 @@ from .rereading import RunReader
 
 REMARK = "by rounding alone: every operator up to here was computed again from the device's own inputs and is right"
 """Remark on such a row."""
+
+_SAME = 1e-6
+"""How much two distances of the same bytes may differ: they may be summed in another order."""
 
 Key = Tuple[Place, str, int]
 
@@ -104,9 +108,18 @@ class _Proof:
         producer = graph.producer(node, source[0]) if source is not None else None
         # What a network is given is no operator's work: where it differs, it is another input.
         made = producer is not None and no_dump_reason(producer) is None
-        if producer is None or not made or source is None:
+        if producer is None or not made or source is None or not self._as_written(place, node, number, producer, source[1]):
             return False
         return self._is_right(graph, producer, place) and self._golden_is_right(place, producer, source[1])
+
+    def _as_written(self, place: Place, node: OpNode, number: int, producer: OpNode, output: int) -> bool:
+        """Tell whether an input is off as far as the output that it is: memory that was overwritten in between is nobody's rounding."""
+        reader, writer = (self._seen.find(place, op.name) for op in (node, producer))
+        read = reader.inputs.get(number) if reader is not None else None
+        written = writer.outputs.get(output) if writer is not None else None
+        if read is None or written is None or not written.compared:
+            return False
+        return (read.nan, read.inf) == (written.nan, written.inf) and math.isclose(read.distance, written.distance, rel_tol=_SAME)
 
     def _golden_is_right(self, place: Place, node: OpNode, number: int) -> bool:
         """Tell whether nothing speaks against the golden data of an output: they may be the ones that are wrong."""
