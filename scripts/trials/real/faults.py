@@ -335,7 +335,7 @@ def _epsilon(scene: Scene) -> Optional[Change]:
     return (
         Change(
             constants=lambda constants: dict(
-                constants, **{name: constants[name] * 0 + np.float32(1e-2)}
+                constants, **{name: np.full_like(constants[name], 1e-2)}
             )
         )
         if variance
