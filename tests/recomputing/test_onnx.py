@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from pathlib import Path
 
 import numpy as np
 import onnx_models as build
@@ -201,6 +202,17 @@ def cancelling(net, **options):
 
 def verdicts(result):
     return {row["tensor"]: row["verdict"] for row in result["rows"]}
+
+
+def test_memory_overwritten_before_it_was_read_is_not_rounding(net):
+    cancelling(net, mode="all")
+    file = Path(only_file(net, "dump", "*/*/*/*/*/Mul.shrink.*"))
+    data = bytearray(file.read_bytes())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    data[begin : begin + 2] = np.float16(3.0).tobytes()
+    file.write_bytes(bytes(data))
+    code, result, _ = net.compare()
+    assert (code, verdicts(result)["cancel:output:0"], verdicts(result)["shrink:input:0"]) == (1, "pass", "fail")
 
 
 def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wrong_dump(net):
