@@ -181,6 +181,8 @@ def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     for picture in range(pictures):
         labels = [-1] if shared else [label for label in range(classes) if label != background]
         boxes = {label: _decoded(node, wanted[picture, :, 0 if shared else label], around, variances) for label in labels}
+        if bool(node.get("clip", False)):
+            boxes = {label: np.clip(found, np.float32(0), np.float32(1)) for label, found in boxes.items()}
         found = _detected(node, boxes, scores[picture])
         for label in sorted(found):
             for number in found[label]:
