@@ -154,7 +154,7 @@ def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], 
     others = replace(options, backend=backend, out=out, weights=weights, random_weights=None, check_backend=None, layer_files=())
     try:
         done = dump(others)
-    except (InputError, EnvironmentProblem) as error:
+    except (InputError, EnvironmentProblem, UsageError) as error:
         told = "not checked with backend %s: %s" % (backend, error.message)
         return {"backend": backend, "refused": error.message, "told": told}
     from .checking import check_sentence, compare_runs

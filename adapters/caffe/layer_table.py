@@ -130,7 +130,7 @@ def _bn(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
 
 
 def _normalize(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
-    return [Blob((1,) if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
+    return [Blob(() if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
 
 
 def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape]], List[Blob]]:
