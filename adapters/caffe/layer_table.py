@@ -186,7 +186,7 @@ def _known(source: str, params: str = "", fields: str = "", blobs: Any = None) -
 
 
 _PADS = "kernel_size kernel_h kernel_w stride stride_h stride_w pad pad_h pad_w engine"
-_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation " + _PADS
+_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation hole " + _PADS
 _RECURRENT = "num_output weight_filler bias_filler debug_info expose_hidden"
 _LOSS = "ignore_label normalization normalize"
 LAYERS: Dict[str, Known] = {
@@ -254,7 +254,7 @@ LAYERS: Dict[str, Known] = {
     "PriorBox": _known(
         SSD,
         "prior_box_param",
-        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset",
+        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset offset_h offset_w",
     ),
     "RNN": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
     "ROIPooling": _known("Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"),
@@ -264,6 +264,7 @@ LAYERS: Dict[str, Known] = {
     "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
     "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
     "Resize": _known("branches with pyramid tests", "resize_param", "height width is_pyramid_test out_height_scale out_width_scale"),
+    "Reverse": _known("branches of text recognition; ATC", "reverse_param", "axis"),
     "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
     "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
     "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),

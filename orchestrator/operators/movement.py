@@ -181,10 +181,13 @@ def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [moved(lambda array: np.transpose(array, order), x)]
 
 
-@operator(tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
+@operator(caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
 def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Turn axes around."""
-    axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
+    if node.dialect == CAFFE:
+        axes = listed(node.get("axis", [0]))
+    else:
+        axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     return [moved(lambda array: np.flip(array, tuple(axes)), given(inputs, 0))]
 
 

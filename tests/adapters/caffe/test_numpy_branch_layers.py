@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from caffe_alone import by_numpy, near
+from caffe_alone import by_numpy, by_opencv, near
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +136,14 @@ def permute(draw):
     return "permute_param { %s }" % " ".join("order: %d" % axis for axis in named), [x], [], [right]
 
 
+def reverse(draw):
+    x, axes = draw.picture(), sorted(set(draw.state.randint(0, 4, 2).tolist()))
+    right = np.empty(x.shape)
+    for place in np.ndindex(*x.shape):
+        right[place] = x[tuple(size - 1 - at if axis in axes else at for axis, (at, size) in enumerate(zip(place, x.shape)))]
+    return "reverse_param { %s }" % " ".join("axis: %d" % axis for axis in axes), [x], [], [right]
+
+
 def bias(draw):
     x, axis = draw.picture(), draw.below(0, 3)
     b = draw.numbers(*x.shape[axis : axis + 1])
@@ -162,6 +170,20 @@ def relu6(draw):
 def threshold(draw):
     x = draw.picture()
     return "threshold_param { threshold: 0.3 }", [x], [], [each(lambda v: float(v > float(np.float32(0.3))), x)]
+
+
+def holes(draw):
+    """DeepLab's name of dilation."""
+    x, kernel, hole = draw.picture(), draw.below(1, 2), draw.below(1, 3)
+    w = draw.numbers(2, x.shape[1], kernel, kernel)
+    reach = (kernel - 1) * hole
+    padded = np.pad(x, [(0, 0), (0, 0), (reach, reach), (reach, reach)], mode="constant")
+    right = np.zeros((len(x), 2) + tuple(size + reach for size in x.shape[2:]))
+    for n, o, h, k in np.ndindex(*right.shape):
+        seen = padded[n, :, h : h + reach + 1 : hole, k : k + reach + 1 : hole]
+        right[n, o, h, k] = sum(float(a) * float(f) for a, f in zip(seen.ravel(), w[o].ravel()))
+    body = "convolution_param { num_output: 2 kernel_size: %d hole: %d pad: %d bias_term: false }" % (kernel, hole, reach)
+    return body, [x], [w], [right]
 
 
 def depthwise(draw):
@@ -257,9 +279,10 @@ def dense(draw):
 
 
 LOOPS = {
-    "Axpy": axpy, "Bias": bias, "ConvolutionDepthwise": depthwise, "DenseBlock": dense, "DepthwiseConvolution": depthwise,
-    "Interp": interp, "LSTM": lstm, "Log": logarithm, "Mish": mish, "Normalize": normalize, "Permute": permute, "Pooling": stochastic,
-    "RNN": rnn, "ReLU6": relu6, "Resize": resize, "ShuffleChannel": shuffle, "Threshold": threshold, "Upsample": upsample,
+    "Axpy": axpy, "Bias": bias, "Convolution": holes, "ConvolutionDepthwise": depthwise, "DenseBlock": dense,
+    "DepthwiseConvolution": depthwise, "Interp": interp, "LSTM": lstm, "Log": logarithm, "Mish": mish, "Normalize": normalize,
+    "Permute": permute, "Pooling": stochastic, "RNN": rnn, "ReLU6": relu6, "Resize": resize, "Reverse": reverse,
+    "ShuffleChannel": shuffle, "Threshold": threshold, "Upsample": upsample,
 }  # fmt: skip
 
 
@@ -290,3 +313,24 @@ def test_parameters_that_no_branch_has_are_refused():
     ):
         with pytest.raises(InputError, match=r"layer L \(%s\) cannot be computed from bottoms of shape \[1, 2, 3, 3\]: " % kind):
             by_numpy(kind, body, [x])
+
+
+def test_boxes_at_several_offsets_and_boxes_that_are_cut():
+    """What OpenCV's layers of these names add: nets that were made for it have it."""
+    feature, picture = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 3, 60, 80), np.float32)
+    body = "prior_box_param { min_size: 20 max_size: 30 aspect_ratio: 2 flip: true clip: false offset_h: 0.5 offset_h: 1 offset_w: 0.5 %s }"
+    body %= "offset_w: 0.25 variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2"
+    made = by_numpy("PriorBox", body, [feature, picture])[0]
+    theirs = by_opencv("PriorBox", body, [feature, picture])[0]
+    assert made.shape == (1, 2, 3 * 4 * 4 * 2 * 4)
+    near(made, theirs.reshape(made.shape))
+    state = np.random.RandomState(0)
+    corners = state.uniform(0, 0.7, (6, 2)).astype(np.float32)
+    priors = np.stack([np.concatenate([corners, corners + 0.3], 1).ravel(), np.tile(np.float32([0.1, 0.1, 0.2, 0.2]), 6)])[None]
+    bottoms = [state.standard_normal((1, 24)) * 3, state.uniform(0, 1, (1, 12)), priors]
+    body = "detection_output_param { num_classes: 2 share_location: true background_label_id: 0 code_type: CENTER_SIZE keep_top_k: 9 "
+    body += "nms_param { nms_threshold: 0.9 top_k: 9 } %s }"
+    whole, cut = (by_numpy("DetectionOutput", body % clip, bottoms)[0] for clip in ("", "clip: true"))
+    assert whole[..., 3:].min() < 0 and cut[..., 3:].min() == 0 and cut[..., 3:].max() == 1
+    # OpenCV fills up to keep_top_k rows with 0.
+    near(cut, by_opencv("DetectionOutput", body % "clip: true", bottoms)[0][:, :, : cut.shape[2]])
