@@ -114,8 +114,6 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     job = _check(options, paths)
     chosen = job.chosen
     backend = chosen.backend
-    if backend == "opencv":
-        refuse_unknown(job.net)
     if backend != "caffe":
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
     weights = _check_weights(job, backend)
@@ -176,6 +174,8 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     chosen = choose_backend(options.backend, options.python, paths, own)
     if chosen.backend == options.check_backend:
         raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
+    if chosen.backend == "opencv":
+        refuse_unknown(net)
     inputs = net_inputs(net, chosen.backend == "numpy")
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
