@@ -264,7 +264,7 @@ LAYERS: Dict[str, Known] = {
     "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
     "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
     "Resize": _known("branches with pyramid tests", "resize_param", "height width is_pyramid_test out_height_scale out_width_scale"),
-    "Reverse": _known("branches of text recognition; ATC", "reverse_param", "axis"),
+    "Reverse": _known("branches of text recognition", "reverse_param", "axis"),
     "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
     "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
     "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),
@@ -282,6 +282,7 @@ LAYERS: Dict[str, Known] = {
     "TanH": _known(BVLC, "tanh_param", "engine"),
     "Threshold": _known(BVLC, "threshold_param", "threshold"),
     "Tile": _known(BVLC, "tile_param", "axis tiles"),
+    "Transpose": _known("branches of text recognition", "transpose_param", "dim"),
     "Upsample": _known(
         "SegNet, ENet; YOLOv3 branches; ATC",
         "upsample_param",

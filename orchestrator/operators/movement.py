@@ -166,13 +166,16 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # Order
 
 
-@operator(onnx=("Transpose",), caffe=("Permute",), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"), moves=True)
+@operator(
+    onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"),
+    moves=True,
+)  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
     x = given(inputs, 0)
     axes = range(x.array.ndim)
     if node.dialect == CAFFE or node.type == "Permute":
-        order = listed(node.get("order", ()))
+        order = listed(node.get("order", node.get("dim", ())))
         order = [*order, *(axis for axis in axes if axis not in order)]
     elif node.dialect == ONNX:
         order = listed(node.get("perm", list(reversed(axes))))

@@ -136,6 +136,13 @@ def permute(draw):
     return "permute_param { %s }" % " ".join("order: %d" % axis for axis in named), [x], [], [right]
 
 
+def transpose(draw):
+    body, bottoms, blobs, right = permute(draw)
+    order = [int(word) for word in body.split() if word.isdigit()]
+    order += [axis for axis in range(4) if axis not in order]
+    return "transpose_param { %s }" % " ".join("dim: %d" % axis for axis in order), bottoms, blobs, right
+
+
 def reverse(draw):
     x, axes = draw.picture(), sorted(set(draw.state.randint(0, 4, 2).tolist()))
     right = np.empty(x.shape)
@@ -282,7 +289,7 @@ LOOPS = {
     "Axpy": axpy, "Bias": bias, "Convolution": holes, "ConvolutionDepthwise": depthwise, "DenseBlock": dense,
     "DepthwiseConvolution": depthwise, "Interp": interp, "LSTM": lstm, "Log": logarithm, "Mish": mish, "Normalize": normalize,
     "Permute": permute, "Pooling": stochastic, "RNN": rnn, "ReLU6": relu6, "Resize": resize, "Reverse": reverse,
-    "ShuffleChannel": shuffle, "Threshold": threshold, "Upsample": upsample,
+    "ShuffleChannel": shuffle, "Threshold": threshold, "Transpose": transpose, "Upsample": upsample,
 }  # fmt: skip
 
 
