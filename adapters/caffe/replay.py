@@ -81,8 +81,8 @@ class CaffeReplay:
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         weights = None if self._weights is None else os.path.abspath(self._weights)
-        job = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder, "paths": astuple(self._paths)}
-        job["layer_files"] = self._layers
+        job: Dict[str, Any] = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder}
+        job.update(paths=astuple(self._paths), layer_files=self._layers)
         return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment)
 
 
