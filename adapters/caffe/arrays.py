@@ -14,7 +14,7 @@ from ...netfiles.caffe_net import Net
 from ..headers import npy_header
 from ..manifest import require_space, sha256_of_file
 from .images import Transform, transform_from, with_options
-from .input_plan import Item, Shape
+from .input_plan import Item, Shape, is_image
 from .inputs import load_item, random_input
 from .netinputs import NetInput, transform_of
 
@@ -70,7 +70,9 @@ class Batches:
             array = random_input(job["seed"], blob, entry.shape, position, job["max_input_bytes"])
             self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
         else:
-            array = load_item(item, entry.shape, self._transform(blob), job["max_input_bytes"])
+            # What else a transform_param says, such as a mean file that may be missing, is for images.
+            transform = self._transform(blob) if is_image(item.path) else Transform()
+            array = load_item(item, entry.shape, transform, job["max_input_bytes"])
             self.sums[-1][blob] = sha256_of_file(item.path)
         if self.shapes.setdefault(blob, array.shape) != array.shape:
             message = "input %s: batches of shape %s and %s in one folder"

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Dict, List, NamedTuple, Optional
 
-from ...errors import EnvironmentProblem, GoldwatchError, MissingPath
+from ...errors import EnvironmentProblem, GoldwatchError, MissingPath, UsageError
 from ...naming import printable
 from ..launch import prefix_of, resolve_python, runs
 
@@ -37,6 +37,8 @@ BACKENDS = {
     # One thread: matrices are cut into slices that fit a core's cache, and threads only wait for each other there.
     "numpy": Backend("import numpy", "it is part of goldwatch", {"OPENBLAS_NUM_THREADS": "1"}),
 }
+RANDOM_WEIGHTS, LAYER = "random_weights", "layer"
+_ALONE = {RANDOM_WEIGHTS: "it alone makes up weights", LAYER: "it alone computes layers of one's own"}
 # The whole import error in one line: also the one that an __init__.py met and put another in place of.
 _PROBE = """import sys
 sys.path[1:1] = %r
@@ -103,7 +105,7 @@ class Chosen:
         return {name: os.environ.get(name, value) if self.backend == "caffe" else value for name, value in own.items()}
 
 
-def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePaths] = None) -> Chosen:
+def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePaths] = None, own: Optional[str] = None) -> Chosen:
     """Return the backend to use.
 
     Parameters
@@ -113,20 +115,28 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
         there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
+    own
+        An option that the numpy backend alone knows: :data:`RANDOM_WEIGHTS` or :data:`LAYER`.
 
     Raises
     ------
+    UsageError
+        That option, and another backend.
     EnvironmentProblem
         The backend (or with ``auto``, either) cannot be imported there.
     """
     paths = paths or ModulePaths()
+    if own is not None and backend not in ("auto", "numpy"):
+        raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
+    if own is not None:
+        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
     if backend == "numpy":
         return Chosen(backend, sys.executable)
-    own = [resolve_python(python)] if python is not None else [sys.executable]
+    here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
     names = ["caffe"] if backend == "auto" else [backend]
     for name in names:
-        for candidate in own if python is not None or name != "caffe" else own + _system_pythons():
+        for candidate in here if python is not None or name != "caffe" else here + _system_pythons():
             problem = _problem(name, candidate, paths)
             if problem is None:
                 found = "Caffe is there, in %s" % printable(candidate)

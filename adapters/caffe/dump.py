@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -12,15 +11,15 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import weight_shapes
-from ...netfiles.prototxt import read_document
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
-from .backends import Chosen, ModulePaths, choose_backend
+from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
@@ -115,8 +114,6 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     job = _check(options, paths)
     chosen = job.chosen
     backend = chosen.backend
-    if backend == "opencv":
-        refuse_unknown(job.net)
     if backend != "caffe":
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
     weights = _check_weights(job, backend)
@@ -155,7 +152,7 @@ def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], 
     others = replace(options, backend=backend, out=out, weights=weights, random_weights=None, check_backend=None, layer_files=())
     try:
         done = dump(others)
-    except (InputError, EnvironmentProblem) as error:
+    except (InputError, EnvironmentProblem, UsageError) as error:
         told = "not checked with backend %s: %s" % (backend, error.message)
         return {"backend": backend, "refused": error.message, "told": told}
     from .checking import check_sentence, compare_runs
@@ -165,28 +162,20 @@ def _checked(options: DumpOptions, result: Dict[str, Any], made: Optional[str], 
     return {"backend": backend, "backend_version": done["backend_version"], "runs": runs, "told": told}
 
 
-def _choose(options: DumpOptions, paths: ModulePaths) -> Chosen:
-    """Return the backend: options that only one of them knows choose it."""
-    own = "random_weights" if options.random_weights is not None else "layer" if options.layer_files else None
-    if own is not None and options.backend not in ("auto", "numpy"):
-        raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
-    if own is not None:
-        reason = "it alone %s" % ("makes up weights" if own == "random_weights" else "computes layers of one's own")
-        return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)
-    return choose_backend(options.backend, options.python, paths)
-
-
 def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
-    document = read_document(options.prototxt)
+    document = read_upgraded(options.prototxt)
     if options.weights is not None:
         require_file(options.weights, "WEIGHTS")
     elif options.random_weights is None:
         raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
     parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
-    chosen = _choose(options, paths)
+    own = RANDOM_WEIGHTS if options.random_weights is not None else LAYER if options.layer_files else None
+    chosen = choose_backend(options.backend, options.python, paths, own)
     if chosen.backend == options.check_backend:
         raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
+    if chosen.backend == "opencv":
+        refuse_unknown(net)
     inputs = net_inputs(net, chosen.backend == "numpy")
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(

@@ -130,7 +130,7 @@ def _bn(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
 
 
 def _normalize(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
-    return [Blob((1,) if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
+    return [Blob(() if parameters.get("channel_shared", True) else bottoms[0][1:2], "scale_filler", "scale")]
 
 
 def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape]], List[Blob]]:
@@ -153,6 +153,24 @@ def _recurrent(gates: int, outputs: int) -> Callable[[Parameters, Sequence[Shape
     return blobs
 
 
+def _dense_block(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
+    count, growth, first = (int(parameters[name]) for name in ("numTransition", "growthRate", "initChannel"))
+    wide, inputs = 4 * growth, [first + number * growth for number in range(count)]
+
+    def five(filters: List[Shape], channels: List[int]) -> List[Blob]:
+        made = [Blob(shape, "Filter_Filler", "weight") for shape in filters]
+        for filler, kind in (("BN_Scaler_Filler", "scale"), ("BN_Bias_Filler", "bias"), ("", "mean"), ("", "variance")):
+            made += [Blob((1, number, 1, 1), filler, kind) for number in channels]
+        return made
+
+    if not parameters.get("use_BC", False):
+        blobs = five([(growth, number, 3, 3) for number in inputs], inputs)
+    else:
+        own = five([(growth, wide, 3, 3)] * count, inputs)
+        blobs = own + five([(wide, number, 1, 1) for number in inputs], [wide] * count)
+    return blobs + [Blob((1,), "", "one")]
+
+
 def _embed(parameters: Parameters, bottoms: Sequence[Shape]) -> List[Blob]:
     outputs = int(parameters["num_output"])
     return _biased([Blob((int(parameters["input_dim"]), outputs), "weight_filler", "weight")], (outputs,), parameters)
@@ -168,7 +186,7 @@ def _known(source: str, params: str = "", fields: str = "", blobs: Any = None) -
 
 
 _PADS = "kernel_size kernel_h kernel_w stride stride_h stride_w pad pad_h pad_w engine"
-_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation " + _PADS
+_CONVOLUTION = "num_output bias_term group axis force_nd_im2col weight_filler bias_filler dilation hole " + _PADS
 _RECURRENT = "num_output weight_filler bias_filler debug_info expose_hidden"
 _LOSS = "ignore_label normalization normalize"
 LAYERS: Dict[str, Known] = {
@@ -193,12 +211,19 @@ LAYERS: Dict[str, Known] = {
     "ConvolutionDepthwise": _known("ShuffleNet (farmingyard)", "convolution_param", _CONVOLUTION, _depthwise),
     "Crop": _known(BVLC, "crop_param", "axis offset"),
     "Deconvolution": _known(BVLC, "convolution_param", _CONVOLUTION, _deconvolution),
+    "DenseBlock": _known(
+        "DenseNet (Tongcheng)",
+        "denseblock_param",
+        "numTransition initChannel growthRate use_BC BC_ultra_space_efficient use_dropout dropout_amount moving_average_fraction "
+        "Filter_Filler BN_Scaler_Filler BN_Bias_Filler workspace_MB gpuIdx",
+        _dense_block,
+    ),
     "DepthwiseConvolution": _known("MobileNet (yonghenglh6)", "convolution_param", _CONVOLUTION, _depthwise),
     "DetectionOutput": _known(
         SSD,
         "detection_output_param",
         "num_classes share_location background_label_id nms_param save_output_param code_type variance_encoded_in_target keep_top_k "
-        "confidence_threshold visualize visualize_threshold save_file",
+        "confidence_threshold visualize visualize_threshold save_file clip",
     ),
     "Dropout": _known(BVLC, "dropout_param", "dropout_ratio scale_train"),
     "ELU": _known(BVLC, "elu_param", "alpha"),
@@ -212,7 +237,7 @@ LAYERS: Dict[str, Known] = {
     "Im2col": _known(BVLC, "convolution_param", _CONVOLUTION),
     "InfogainLoss": _known(BVLC, "infogain_loss_param loss_param", "axis " + _LOSS),
     "InnerProduct": _known(BVLC, "inner_product_param", "num_output bias_term weight_filler bias_filler axis transpose", _inner_product),
-    "Interp": _known("DeepLab, PSPNet", "interp_param", "height width zoom_factor shrink_factor pad_beg pad_end"),
+    "Interp": _known("DeepLab, PSPNet", "interp_param", "height width zoom_factor shrink_factor pad_beg pad_end interp_type"),
     "LRN": _known(BVLC, "lrn_param", "local_size alpha beta norm_region k engine"),
     "LSTM": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(4, 0)),
     "Log": _known(BVLC, "log_param", "base scale shift"),
@@ -229,7 +254,7 @@ LAYERS: Dict[str, Known] = {
     "PriorBox": _known(
         SSD,
         "prior_box_param",
-        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset",
+        "min_size max_size aspect_ratio flip clip variance img_size img_h img_w step step_h step_w offset offset_h offset_w",
     ),
     "RNN": _known(BVLC, "recurrent_param", _RECURRENT, _recurrent(1, 1)),
     "ROIPooling": _known("Fast R-CNN (rbgirshick)", "roi_pooling_param", "pooled_h pooled_w spatial_scale"),
@@ -238,6 +263,8 @@ LAYERS: Dict[str, Known] = {
     "Reduction": _known(BVLC, "reduction_param", "operation axis coeff"),
     "Reorg": _known("YOLOv2 (gklz1982)", "reorg_param", "stride reverse"),
     "Reshape": _known(BVLC, "reshape_param", "shape axis num_axes"),
+    "Resize": _known("branches with pyramid tests", "resize_param", "height width is_pyramid_test out_height_scale out_width_scale"),
+    "Reverse": _known("branches of text recognition", "reverse_param", "axis"),
     "SPP": _known(BVLC, "spp_param", "pyramid_height pool engine"),
     "Scale": _known(BVLC, "scale_param", "axis num_axes filler bias_term bias_filler", _scale),
     "SeLu": _known("caffe_latte (fireae)", "selu_param", "alpha lambda"),
@@ -255,10 +282,11 @@ LAYERS: Dict[str, Known] = {
     "TanH": _known(BVLC, "tanh_param", "engine"),
     "Threshold": _known(BVLC, "threshold_param", "threshold"),
     "Tile": _known(BVLC, "tile_param", "axis tiles"),
+    "Transpose": _known("branches of text recognition", "transpose_param", "dim"),
     "Upsample": _known(
-        "SegNet, ENet; YOLOv3 branches",
+        "SegNet, ENet; YOLOv3 branches; ATC",
         "upsample_param",
-        "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride",
+        "scale scale_h scale_w pad_out_h pad_out_w upsample_h upsample_w stride stride_h stride_w dims_num",
     ),
 }
 """Layer types by their V2 names."""
@@ -277,8 +305,8 @@ def blobs_of(layer: Layer, bottoms: Sequence[Shape]) -> List[Blob]:
 
 
 WEIGHTED = frozenset(
-    "BN BatchNorm Bias Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Embed InnerProduct LSTM Normalize PReLU "
-    "Parameter RNN Scale".split()
+    "BN BatchNorm Bias Convolution ConvolutionDepthwise Deconvolution DenseBlock DepthwiseConvolution Embed InnerProduct LSTM Normalize "
+    "PReLU Parameter RNN Scale".split()
 )
 
 

@@ -83,10 +83,11 @@ def _data_shape(layer: Layer, index: int) -> Shape:
     if shapes:
         return shapes[index if index < len(shapes) else 0]
     batch, crop = params.integer("batch_size", 0), transform.integer("crop_size", params.integer("crop_size", 0))
-    if batch < 1 or (not crop and not index) or index > 1:
+    sides = [crop or params.integer(name, params.integer("new_" + name, 0)) for name in ("height", "width")]
+    if batch < 1 or (not all(sides) and not index) or index > 1:
         return ()
-    channels = params.integer("channels", 1 if transform.text("force_gray") == "true" else 3)
-    return (batch,) if index else (batch, channels, crop, crop)
+    grey = transform.text("force_gray") == "true" or params.text("is_color") == "false"
+    return (batch,) if index else (batch, params.integer("channels", 1 if grey else 3), sides[0], sides[1])
 
 
 def with_shapes(inputs: Sequence[NetInput], shapes: Mapping[str, Shape]) -> List[NetInput]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import __version__
 from ...errors import InputError, NotComparable
+from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
@@ -49,14 +50,18 @@ def refuse_unknown(net: Net, own: Sequence[str] = ()) -> None:
     InputError
         Every such layer is named.
     """
+    loose = [
+        "layer %s (%s): bottom %s is made by no layer" % (layer.title, layer.type, printable(value.text))
+        for layer, (origins, _) in zip(net.layers, net.graph())
+        for value, origin in zip(layer.bottoms, origins)
+        if origin[0] == -2
+    ]
     problems = [problem for layer in net.layers for problem in _problems(layer, net, own)]
-    for layer, (origins, _) in zip(net.layers, net.graph()):
-        for value, origin in zip(layer.bottoms, origins):
-            if origin[0] == -2:
-                problems.append("layer %s (%s): bottom %s is made by no layer" % (layer.title, layer.type, value.text))
-    if problems:
-        shown = listed(problems, _REFUSALS_SHOWN, "; ")
+    if problems or loose:
+        shown = listed(problems + loose, _REFUSALS_SHOWN, "; ")
         hint = "compute such a layer yourself: `layer=TYPE=FILE.py`; or use a Caffe that knows it: `backend=caffe` `python=PATH`"
+        if not problems:
+            hint = "Caffe refuses such a net, too: correct the bottom, or choose the stage or level that makes it"
         raise InputError("the numpy backend cannot compute this net: " + shown, hint=hint)
 
 

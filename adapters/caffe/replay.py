@@ -19,10 +19,11 @@ from ..child.parent import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
-from .backends import Chosen, ModulePaths, choose_backend
+from .backends import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
 from .normalise import normalise
 from .targets import targets_of
+from .user_layers import UserLayers, parse_layers
 from .weights import check_names, check_shapes, needs_weights
 from .worker import no_weights
 
@@ -42,18 +43,31 @@ class CaffeReplay:
         The whole net's files; no weights for a net that has none.
     weighted
         The layers that have weights by their types.
+    layer_files
+        ``TYPE=FILE.py`` each: layer types that the user computes, by the numpy backend.
 
     Raises
     ------
+    UsageError
+        ``layer_files`` and another backend, or one of another form.
     EnvironmentProblem
         There is no such backend.
     FormatError, InputError
         The weights are no .caffemodel, cut short, or of another net.
     """
 
-    def __init__(self, backend: str, python: Optional[str], prototxt: str, weights: Optional[str], weighted: Sequence[str]) -> None:
+    def __init__(
+        self,
+        backend: str,
+        python: Optional[str],
+        prototxt: str,
+        weights: Optional[str],
+        weighted: Sequence[str],
+        layer_files: Sequence[str] = (),
+    ) -> None:
         self._paths = ModulePaths.of(prototxt)
-        self.chosen: Chosen = choose_backend(backend, python, self._paths)
+        self._layers = parse_layers(layer_files)
+        self.chosen: Chosen = choose_backend(backend, python, self._paths, LAYER if layer_files else None)
         self.name = self.chosen.backend
         self.notes = list(self.chosen.notes)
         if weights is not None and weighted and not CaffeModel(weights).shapes.keys() & set(weighted):
@@ -67,7 +81,8 @@ class CaffeReplay:
 
     def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
         weights = None if self._weights is None else os.path.abspath(self._weights)
-        job = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder, "paths": astuple(self._paths)}
+        job: Dict[str, Any] = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder}
+        job.update(paths=astuple(self._paths), layer_files=self._layers)
         return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment)
 
 
@@ -82,6 +97,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 class _Runner:
     def __init__(self, job: Dict[str, Any]) -> None:
         self._backend, self._folder = job["backend"], job["folder"]
+        self._layers = UserLayers(job["layer_files"])
         self._model = None if job["weights"] is None else CaffeModel(job["weights"])
         self._shapes = {} if self._model is None else self._model.shapes
         self._stored = no_weights if self._model is None or self._backend != "numpy" else StoredWeights(self._model.path)
@@ -105,7 +121,7 @@ class _Runner:
     def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
         from .numpy_backend import NumpyBackend
 
-        return NumpyBackend(net, self._stored, list(arrays))
+        return NumpyBackend(net, self._stored, list(arrays), layers=self._layers)
 
     def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
         from .opencv import OpencvBackend

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Union
 from ...errors import UsageError
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
-from ...netfiles.prototxt import read_document
+from ...netfiles.caffe_v0 import read_upgraded
 from ...wording import listed
 from ..manifest import original_of, sha256_of_file
 from .targets import targets_of
@@ -62,7 +62,7 @@ def save_blobs(
     from .pycaffe import PycaffeBackend, in_place_layers
     from .saving import save_run
 
-    document = read_document(prototxt)
+    document = read_upgraded(prototxt)
     model = Net(document, initial_state(document, phase, level, stages))
     if not layer_by_layer:
         _refuse_in_place(in_place_layers(net), model)

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import StoredWeights, write_weights
-from ...netfiles.prototxt import read_document
 from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
@@ -65,7 +65,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         [(tensor, reason) for tensor, reason in job["skipped"]],
         [(number, name) for number, name in job["topless"]],
     )
-    document = read_document(job["prototxt"])
+    document = read_upgraded(job["prototxt"])
     net = Net(document, initial_state(document, "TEST", job["level"], job["stages"]))
     inputs = net_inputs(net, job["backend"] == "numpy")
     batches = Batches(job, net, inputs)

@@ -26,6 +26,7 @@ from .result_text import print_result, table_option
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store, the result files and the computed values.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=AUTO, show_default=True, help="What runs the original's layers.")
 @click.option("--python", metavar="EXE", help="The Python that has the framework.  [default: it is looked for]")
+@click.option("--layer", "layer_files", multiple=True, metavar="TYPE=FILE.py", help="Compute a prototxt's layers of a type yourself.")
 @click.option("--op", "ops", multiple=True, metavar="GLOB", help="Only these ops; repeatable.")
 @click.option(
     "--limit", "limit_texts", multiple=True, metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE", help="In the place of a limit; repeatable."
@@ -46,6 +47,7 @@ def replay(
     out: str,
     backend: str,
     python: Optional[str],
+    layer_files: Tuple[str, ...],
     ops: Tuple[str, ...],
     limit_texts: Tuple[str, ...],
     result: Optional[str],
@@ -64,7 +66,7 @@ def replay(
     """
     quiet = given["quiet"]
     options = ReplayOptions(
-        target, original, model, out, weights, backend, python, ops, read_limit_texts(limit_texts), result, parse_time(time)
+        target, original, model, out, weights, backend, python, ops, read_limit_texts(limit_texts), result, parse_time(time), layer_files
     )
     planned = planned_reports(given, out)
     with golden_words(), ProgressBar("replaying", quiet) as bar:

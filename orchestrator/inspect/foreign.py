@@ -15,10 +15,10 @@ from ..kinds.advice import is_raw
 from ..kinds.files import kind_of_file
 from ..naming import parse_dump_name
 from ..netfiles.caffe_net import Net, initial_state
+from ..netfiles.caffe_v0 import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
-from ..netfiles.prototxt import read_document
 
 Document = Dict[str, Any]
 
@@ -64,7 +64,7 @@ def _counted(types: Iterable[str]) -> Dict[str, int]:
 
 
 def _prototxt(path: str, document: Document) -> None:
-    text = read_document(path)
+    text = read_upgraded(path)
     net = Net(text, initial_state(text, "TEST", None, ()))
     document.update(name=net.name, ops=len(net.layers), types=_counted(layer.type for layer in net.layers))
 

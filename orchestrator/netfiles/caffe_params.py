@@ -12,7 +12,8 @@ from .textformat import Message, integer_of, number_of
 
 _NOT_PARAMETERS = frozenset(("transform_param", "include", "exclude", "param"))
 _REPEATED = frozenset(
-    "kernel_size stride pad dilation slice_point coeff offset min_size max_size aspect_ratio variance dim order bias_term_size".split()
+    "kernel_size stride pad dilation hole slice_point coeff offset offset_h offset_w min_size max_size aspect_ratio variance dim order "
+    "bias_term_size".split()
 )
 """Fields of layers' parameters that are repeated in caffe.proto, or in the SSD branch's."""
 _SINGLE: Dict[str, FrozenSet[str]] = {
@@ -24,6 +25,10 @@ _SINGLE: Dict[str, FrozenSet[str]] = {
     "upsample_param": frozenset(("stride",)),
 }
 """Fields of the same names that are not repeated in these parameters."""
+_SEVERAL: Dict[str, FrozenSet[str]] = {"reverse_param": frozenset(("axis",))}
+"""Fields that are repeated in these parameters only."""
+_OLDER = {("convolution_param", "hole"): "dilation"}
+"""Other names of fields: DeepLab's Caffe had dilation before BVLC's."""
 _POOLS = ("MAX", "AVE", "STOCHASTIC")
 _NUMBERED: Dict[Tuple[str, str], Tuple[str, ...]] = {
     ("pooling_param", "pool"): _POOLS,
@@ -45,19 +50,21 @@ def parameters_of(layer: Message) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in layer.fields):
         if name.endswith("_param") and name not in _NOT_PARAMETERS:
-            made = _fields(layer.message(name), _SINGLE.get(name, frozenset()))
+            repeated = _REPEATED.union(_SEVERAL.get(name, ())).difference(_SINGLE.get(name, ()))
+            made = _fields(layer.message(name), repeated)
             for key, value in made.items():
+                key = _OLDER.get((name, key), key)
                 names = _NUMBERED.get((name, key), ())
                 found[key] = names[value] if type(value) is int and 0 <= value < len(names) else value
     return found
 
 
-def _fields(message: Message, single: Any = frozenset()) -> Dict[str, Any]:
+def _fields(message: Message, repeated: FrozenSet[str] = _REPEATED) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in message.fields):
         values = message.values(name)
         made = [_word(value.text) if value.message is None else _fields(value.message) for value in values]
-        if name in _REPEATED and name not in single:
+        if name in repeated:
             found[name] = made
         elif made:
             found[name] = made[-1]

@@ -2,18 +2,19 @@
 
 Sources: the layers of the same names of BVLC Caffe; bn_layer.cpp and upsample_layer.cpp of SegNet (alexgkendall) and ENet, bn_layer.cpp of
 PSPNet (hszhao); selu_layer.cpp of caffe_latte (fireae); upsample_layer.cpp of the YOLOv3 branches (eric612); reorg_layer.cpp of
-caffe-yolov2 (gklz1982), which is darknet's.
+caffe-yolov2 (gklz1982), which is darknet's; DenseBlock_layer.cpp of DenseNet's Caffe (Tongcheng).
 """
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List
 
 import numpy as np
 
 from .detection import plain
 from .primitives import elementwise, moved
 from .registry import CAFFE, CannotCompute, Inputs, Node, find, given, operator
+from .resizing import ascend_upsample
 from .statistics import mean
 from .sums import caffe_pair
 from .value import Arithmetic, Value
@@ -21,11 +22,18 @@ from .value import Arithmetic, Value
 Array = Any
 
 
+def _layer(kind: str, attributes: Dict[str, Any], inputs: Inputs, arithmetic: Arithmetic) -> Value:
+    """Return the first top of another layer."""
+    found = find(CAFFE, kind)
+    assert found is not None
+    return found.compute(Node(CAFFE, kind, attributes), inputs, arithmetic)[0]
+
+
 @operator(caffe=("Reorg",), moves=True, per_row=True)
 def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Move blocks of places into channels as darknet does: it reads the input as if it were that many times larger already."""
     x = given(inputs, 0)
-    stride, back = int(node.get("stride")), bool(node.get("reverse", False))
+    stride, back = int(node.get("stride", 2)), bool(node.get("reverse", False))
     batch, channels, height, width = x.array.shape
     if channels % (stride * stride) or (not back and (height % stride or width % stride)):
         raise CannotCompute("its input %s does not go into blocks of %d" % (x.array.shape, stride))
@@ -44,11 +52,23 @@ def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
 @operator(caffe=("Upsample",), moves=True, per_row=True)
 def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Repeat each value in a block; with a second input, the places of a pooling, put it there and leave the rest 0."""
+    """Repeat each value in a block; with a second input, the places of a pooling, put it there and leave the rest 0.
+
+    ``scale`` is the block's size, but a factor where a stride is given, as in the caffe.proto of ATC.
+    """
     x = given(inputs, 0)
     if len(inputs) == 1:
-        scale = int(node.get("scale", node.get("stride", 1)))
-        return [moved(lambda array: array.repeat(scale, -1).repeat(scale, -2), x)]
+        names = ("stride_h", "stride_w")
+        if {"stride", *names} & set(node.attributes):
+            strides = {name: int(node.get(name, node.get("stride", 2))) for name in names}
+            return ascend_upsample(Node(CAFFE, "Upsample", dict(strides, scale=node.get("scale", 1.0)), node.name), inputs, arithmetic)
+        axes = int(node.get("dims_num", 4)) - 2
+        if axes not in (1, 2) or x.array.ndim != axes + 2:
+            raise CannotCompute("its dims_num %d does not fit an input %s" % (axes + 2, x.array.shape))
+        scale = int(node.get("scale"))
+        for axis in range(2, 2 + axes):
+            x = moved(lambda array, axis=axis: array.repeat(scale, axis), x)  # type: ignore[misc]
+        return [x]
     if "upsample_h" in node.attributes and "upsample_w" in node.attributes:
         sizes = int(node.get("upsample_h")), int(node.get("upsample_w"))
     else:
@@ -113,8 +133,6 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 @operator(caffe=("SPP",))
 def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Pool a picture into 1, 2 × 2, 4 × 4 … windows, one level behind the other."""
-    pooling = find(CAFFE, "Pooling")
-    assert pooling is not None
     x = given(inputs, 0)
     levels: List[Value] = []
     height = int(node.get("pyramid_height"))
@@ -124,14 +142,10 @@ def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
             kernel = -(-size // 2**level)
             pad = (kernel * 2**level - size + 1) // 2
             attributes.update({"kernel_" + name: kernel, "stride_" + name: kernel, "pad_" + name: pad})
-        levels.append(pooling.compute(Node(CAFFE, "Pooling", attributes, node.name), [x], arithmetic)[0])
+        levels.append(_layer("Pooling", attributes, [x], arithmetic))
     if height == 1:
         return levels
-    flat = [moved(lambda array: array.reshape(len(array), -1), value) for value in levels]
-    errors = [value.error for value in flat]
-    known = [np.broadcast_to(0.0 if error is None else error, value.array.shape) for error, value in zip(errors, flat)]
-    error = None if all(entry is None for entry in errors) else np.concatenate(known, 1)
-    return [Value(np.concatenate([value.array for value in flat], 1), error)]
+    return [_layer("Concat", {}, [_layer("Flatten", {}, [value], arithmetic) for value in levels], arithmetic)]
 
 
 @operator(caffe=("Im2col",), moves=True, per_row=True)
@@ -197,3 +211,29 @@ def embed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 def parameter(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the layer's own weights."""
     return [given(inputs, 0)]
+
+
+@operator(caffe=("DenseBlock",), sums=True)
+def dense_block(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Append growthRate channels, numTransition times: BatchNorm, ReLU and a 3 x 3 convolution of all channels so far.
+
+    With use_BC a 1 x 1 convolution to 4 · growthRate channels, BatchNorm and ReLU stand before it. Blobs, each numTransition times:
+    filters, scales, shifts, means, variances; with use_BC five more, the 1 x 1 filters among them; and one factor of all statistics.
+    """
+    x, blobs = given(inputs, 0), inputs[1:]
+    count = int(node.get("numTransition"))
+    # With use_BC the BatchNorm of the first five blobs stands before the filter of the second five, and the other way round.
+    steps = ((0, 5), (5, 0)) if bool(node.get("use_BC", False)) else ((0, 0),)
+    if len(blobs) != 5 * len(steps) * count + 1:
+        raise CannotCompute("it has %d blobs instead of %d" % (len(blobs), 5 * len(steps) * count + 1))
+    for number in range(count):
+        new = x
+        for norm, filters in steps:
+            scale, shift, centre, variance = (given(blobs, (norm + part) * count + number) for part in (1, 2, 3, 4))
+            weights = given(blobs, filters * count + number)
+            new = _layer("BatchNorm", {}, [new, centre, variance, given(blobs, len(blobs) - 1)], arithmetic)
+            new = _layer("Scale", {"bias_term": True}, [new, moved(np.ravel, scale), moved(np.ravel, shift)], arithmetic)
+            pad = weights.array.shape[-1] // 2
+            new = _layer("Convolution", {"bias_term": False, "pad": pad}, [_layer("ReLU", {}, [new], arithmetic), weights], arithmetic)
+        x = _layer("Concat", {}, [x, new], arithmetic)
+    return [x]

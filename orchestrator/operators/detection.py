@@ -3,7 +3,8 @@
 What a box holds and which boxes stay is decided by comparisons of float32 numbers, so these operators compute in float32 and in the
 order of their sources, and only from values that are known exactly (:func:`plain`).
 
-Sources: prior_box_layer.cpp, detection_output_layer.cpp and bbox_util.cpp of weiliu89's SSD branch; roi_pooling_layer.cpp of
+Sources: prior_box_layer.cpp, detection_output_layer.cpp and bbox_util.cpp of weiliu89's SSD branch, and
+OpenCV's layers of these names for what TextBoxes and its own nets add; roi_pooling_layer.cpp of
 rbgirshick's Fast R-CNN; psroi_pooling_layer.cu of R-FCN.
 """
 
@@ -69,7 +70,10 @@ def _box_sizes(node: Node) -> List[Tuple[Any, Any]]:
 
 @operator(caffe=("PriorBox",))
 def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Boxes [1, 2, height · width · boxes · 4] around each place of the first input: corners in parts of the picture, and variances."""
+    """Boxes [1, 2, height · width · boxes · 4] around each place of the first input: corners in parts of the picture, and variances.
+
+    With offset_h and offset_w (TextBoxes) each box stands at each of these offsets.
+    """
     shape = given(inputs, 0).array.shape
     picture = _sides(node, "img_size", "img_h", "img_w", (0.0, 0.0))
     if not all(picture):
@@ -77,12 +81,14 @@ def prior_box(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     steps = _sides(node, "step", "step_h", "step_w", (0.0, 0.0))
     if not all(steps):
         steps = picture[0] / shape[2], picture[1] / shape[3]
-    offset = np.float32(node.get("offset", 0.5))
-    centres = [(np.arange(size, dtype=np.float32) + offset) * np.float32(step) for size, step in zip(shape[2:4], steps)]
+    own = [_numbers(node, name) for name in ("offset_h", "offset_w")]
+    offsets = np.asarray(own if own[0] or own[1] else [[float(node.get("offset", 0.5))]] * 2, np.float32)
+    grids = [np.arange(size, dtype=np.float32)[:, None] + offset for size, offset in zip(shape[2:4], offsets)]
+    centres = [grid * np.float32(step) for grid, step in zip(grids, steps)]
     sizes = np.asarray(_box_sizes(node), np.float32)
-    corners = np.zeros((shape[2], shape[3], len(sizes), 4), np.float32)
+    corners = np.zeros((shape[2], shape[3], len(sizes), offsets.shape[1], 4), np.float32)
     for axis, centre, key in ((0, centres[1][None, :, None], 1), (1, centres[0][:, None, None], 0)):
-        half = sizes[:, axis].astype(np.float64) / 2.0
+        half = sizes[:, axis].astype(np.float64)[:, None] / 2.0
         corners[..., axis] = (centre - half) / picture[key]
         corners[..., axis + 2] = (centre + half) / picture[key]
     if bool(node.get("clip", True)):
@@ -181,6 +187,8 @@ def detection_output(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     for picture in range(pictures):
         labels = [-1] if shared else [label for label in range(classes) if label != background]
         boxes = {label: _decoded(node, wanted[picture, :, 0 if shared else label], around, variances) for label in labels}
+        if bool(node.get("clip", False)):
+            boxes = {label: np.clip(found, np.float32(0), np.float32(1)) for label, found in boxes.items()}
         found = _detected(node, boxes, scores[picture])
         for label in sorted(found):
             for number in found[label]:

@@ -166,13 +166,16 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # Order
 
 
-@operator(onnx=("Transpose",), caffe=("Permute",), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"), moves=True)
+@operator(
+    onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"),
+    moves=True,
+)  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
     x = given(inputs, 0)
     axes = range(x.array.ndim)
     if node.dialect == CAFFE or node.type == "Permute":
-        order = listed(node.get("order", ()))
+        order = listed(node.get("order", node.get("dim", ())))
         order = [*order, *(axis for axis in axes if axis not in order)]
     elif node.dialect == ONNX:
         order = listed(node.get("perm", list(reversed(axes))))
@@ -181,10 +184,13 @@ def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     return [moved(lambda array: np.transpose(array, order), x)]
 
 
-@operator(tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
+@operator(caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
 def reverse(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Turn axes around."""
-    axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
+    if node.dialect == CAFFE:
+        axes = listed(node.get("axis", [0]))
+    else:
+        axes = listed(node.get("axis")) if node.type.endswith("D") else whole(inputs, 1)
     return [moved(lambda array: np.flip(array, tuple(axes)), given(inputs, 0))]
 
 

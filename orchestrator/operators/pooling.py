@@ -10,7 +10,7 @@ import numpy as np
 
 from .cells import part, stacked
 from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
-from .primitives import moved
+from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import mean
 from .sums import caffe_pair, given, integers
@@ -297,11 +297,12 @@ def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
 def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad is left out, if there is a pad.
 
-    The mean of a window is over what lies in the input and its pads. Source: BVLC Caffe, pooling_layer.cpp.
+    The mean of a window is over what lies in the input and its pads. Stochastic pooling is the mean at TEST, each value weighted by
+    itself. Sources: BVLC Caffe, pooling_layer.cpp, pooling_layer.cu.
     """
     x = given(inputs, 0, "input")
     axes = x.array.ndim - 2
-    ways = {"MAX": True, "AVE": False}
+    ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
     way = str(node.get("pool", "MAX"))
     if way not in ways:
         raise CannotCompute("its pool %s is not known" % way)
@@ -318,6 +319,8 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
         counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
         windows = _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
+    if way == "STOCHASTIC":
+        return _weighted_by_itself(x, windows, arithmetic)
     if x.error is None and not arithmetic.accumulator:
         odd = ways[way] and not np.min(x.array) > -np.inf
         if odd or not np.all(windows.inside(False)):
@@ -328,6 +331,16 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         return [_largest(x, windows)]
     best, where = _largest_and_place(x, windows)
     return [best, Value(where.astype(np.float32))]
+
+
+def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> List[Value]:
+    """Return Σ x² / Σ x over each window, 0 where Σ x is not above 0. The layer has no pads."""
+    if any(windows.begin):
+        raise CannotCompute("stochastic pooling has no pad")
+    ones = np.ones((), np.int64)
+    squares, total = (_average(value, windows, ones, arithmetic) for value in (elementwise(np.square, x), x))
+    divided = lambda a, b: np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)  # noqa: E731
+    return [elementwise(divided, squares, total, steps=arithmetic.intermediate)]
 
 
 def _as_caffes_loops(x: Value, windows: _Windows, largest: bool) -> List[Value]:

@@ -303,11 +303,14 @@ def ascend_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [Value(x.array * factor, None if x.error is None else x.error * abs(factor))]
 
 
-def _interp_size(node: Node, name: str, size: int) -> int:
-    """Return the output's size along one axis. Source: interp_layer.cpp of DeepLab's and PSPNet's Caffe."""
-    if name in node.attributes:
+def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
+    """Return the output's size along one axis. Sources: interp_layer.cpp of DeepLab v2, and of SegStereo, which knows a second bottom."""
+    factors = {"shrink_factor", "zoom_factor"} & set(node.attributes)
+    if name in node.attributes and len(factors) != 1:
         return int(node.get(name))
-    if not {"shrink_factor", "zoom_factor"} & set(node.attributes):
+    if not factors and like is not None:
+        return like
+    if not factors:
         raise CannotCompute("its %s is not known" % name)
     size = (size - 1) // int(node.get("shrink_factor", 1)) + 1
     return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
@@ -315,15 +318,37 @@ def _interp_size(node: Node, name: str, size: int) -> int:
 
 @operator(caffe=["Interp"], per_row=True)
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut."""
+    """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut; a second input gives the size."""
     x = given(inputs, 0, "input")
     begin, end = int(node.get("pad_beg", 0)), int(node.get("pad_end", 0))
-    if begin > 0 or end > 0 or x.array.ndim != 4 or len(inputs) > 1:
-        raise CannotCompute("its pads are not negative, or it has two inputs")
+    if begin > 0 or end > 0 or x.array.ndim != 4 or str(node.get("interp_type", "bilinear")) != "bilinear":
+        raise CannotCompute("its pads are not negative, or it is not bilinear")
+    like = given(inputs, 1, "second input").array.shape if len(inputs) > 1 else None
     cut: Sequence[slice] = [slice(-begin, size + end) for size in x.array.shape[2:]]
     key = (slice(None), slice(None), *cut)
     x = Value(x.array[key], None if x.error is None else np.broadcast_to(x.error, x.array.shape)[key])
     for axis, name in ((2, "height"), (3, "width")):
-        outputs = _interp_size(node, name, x.array.shape[axis])
+        outputs = _interp_size(node, name, x.array.shape[axis], None if like is None else like[axis])
         x = _framework_axis(x, axis, outputs, True, True, False)
+    return [x]
+
+
+@operator(caffe=["Resize"], per_row=True)
+def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones it adds nothing, so they fade.
+
+    Source: resize_layer.cpp and util_img.cpp of branches with pyramid tests.
+    """
+    x = given(inputs, 0, "input")
+    for axis, name in ((2, "height"), (3, "width")):
+        size = x.array.shape[axis]
+        by_scale = bool(node.get("is_pyramid_test", False))
+        outputs = int(_F(node.get("out_%s_scale" % name)) * _F(size)) if by_scale else int(node.get(name))
+        if outputs < 1:
+            raise CannotCompute("its %s %d is not known" % (name, outputs))
+        at = np.arange(outputs, dtype=_F) * (_F(size) / _F(outputs))
+        low = np.floor(at).astype(np.int64)
+        share = np.float64(at - low.astype(_F))
+        weights = np.stack([1 - share, np.where(low + 1 < size, share, 0.0)], 1)
+        x = _Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), weights).apply(x, axis)
     return [x]

@@ -38,10 +38,12 @@ def runner_for(options: ReplayOptions, original: Original) -> Runner:
     if kind != "caffe":
         if options.weights is not None:
             raise UsageError("weights belong to a prototxt; %s holds its own" % _FORMS[kind])
+        if options.layer_files:
+            raise UsageError("`layer` is for layers of a prototxt; the model is %s" % _FORMS[kind])
         return (OnnxReplay if kind == "onnx" else TensorflowReplay)(options.python, options.original)
     weights = options.weights if options.weights is not None else find_weights(options.original)
     model = original.model
     weighted = [name for number, name in enumerate(model.names) if model.weighted(number)]
     if weights is None and weighted:
         raise InputError("%s has no .caffemodel of its name beside it" % printable(options.original), hint="name the weights")
-    return CaffeReplay(options.backend, options.python, options.original, weights, weighted)
+    return CaffeReplay(options.backend, options.python, options.original, weights, weighted, options.layer_files)

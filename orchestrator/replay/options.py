@@ -42,6 +42,8 @@ class ReplayOptions:
         The folder of a comparison's results, whose verdict goes into the sentence.
     time
         Of several time folders: the newest (None) or this one.
+    layer_files
+        ``TYPE=FILE.py`` each: layer types of a prototxt that the user computes (numpy backend).
     """
 
     target: str
@@ -55,6 +57,7 @@ class ReplayOptions:
     limits: Tuple[Limit, ...] = ()
     result: Optional[str] = None
     time: Optional[str] = None
+    layer_files: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -67,6 +70,8 @@ class ReplayOptions:
         found: Dict[str, Any] = {"comparison": REPLAY, "original": os.path.realpath(self.original), "backend": self.backend}
         if self.weights is not None:
             found["weights"] = os.path.realpath(self.weights)
+        if self.layer_files:
+            found["layers"] = list(self.layer_files)
         if self.ops:
             found["ops"] = list(self.ops)
         return found

@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..naming import free_name, printable
 from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
-from ..netfiles.prototxt import Document, read_document
+from ..netfiles.caffe_v0 import read_upgraded
+from ..netfiles.prototxt import Document
 from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
 
 
@@ -69,8 +70,8 @@ class CaffeOriginal(NamedNodes):
 
     @classmethod
     def read(cls, path: str) -> CaffeOriginal:
-        """Read a prototxt; raises as :func:`goldwatch.netfiles.prototxt.read_document` and the class."""
-        return cls(read_document(path))
+        """Read a prototxt; raises as :func:`goldwatch.netfiles.caffe_v0.read_upgraded` and the class."""
+        return cls(read_upgraded(path))
 
     def lines(self, numbers: Iterable[int]) -> str:
         """Return in which lines of the file layers begin, as words."""

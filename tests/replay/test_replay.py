@@ -89,10 +89,32 @@ def test_a_layer_that_opencv_refuses_is_replayed(tmp_path) -> None:
     )
     text += 'layer { name: "p" type: "Pooling" bottom: "a" top: "p" pooling_param { kernel_size: 2 stride: 2 ceil_mode: false } }'
     text += 'layer { name: "s" type: "ShuffleChannel" bottom: "p" top: "s" shuffle_channel_param { group: 2 } }'
-    runner = _Runner({"backend": "numpy", "weights": None, "folder": str(tmp_path)})
+    runner = _Runner({"backend": "numpy", "weights": None, "folder": str(tmp_path), "layer_files": {}})
     x = np.arange(60, dtype=np.float32).reshape(1, 4, 3, 5)
     (made,) = runner.run({"text": text, "outputs": [["s", 0, "s", None]]}, {"a": x, "b": x})
     np.testing.assert_array_equal(made, x[:, [0, 2, 1, 3], 1:2, 1:4:2])
+
+
+CURVE = "import numpy as np\ndef Curve(bottoms, blobs, parameters, name):\n    return %r / (1 + np.exp(-bottoms[0]))\n"
+
+
+def test_layers_of_ones_own_are_replayed(device) -> None:
+    """A type that nobody knows is not replayed; with a function for it, it is, by that function."""
+    device.write()
+    with open(device.prototxt, encoding="utf-8") as stream:
+        text = stream.read().replace('"Sigmoid"', '"Curve"')
+    net, own = device.path("own.prototxt"), device.path("own.py")
+    with open(net, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    options = {"original": net, "weights": device.weights_file, "backend": "auto", "layer_files": ("Curve=" + own,)}
+    assert reasons(device.replay(**dict(options, backend="numpy", layer_files=())))["sig"].startswith("not replayed: ")
+    for factor, wrong in ((1.0, []), (1.2, ["sig"])):
+        with open(own, "w", encoding="utf-8") as stream:
+            stream.write(CURVE % factor)
+        result = device.replay(**options, out=device.path("own%s" % factor))
+        assert outputs(result)["sig"] == ("fail" if wrong else "pass") and culprits(result) == wrong
+    with pytest.raises(UsageError, match="`layer` is for the numpy backend"):
+        device.replay(**dict(options, backend="opencv"), out=device.path("o"))
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])

@@ -191,6 +191,18 @@ def _v0(name, blobs):
     return field(2, field(1, body))
 
 
+def test_a_net_and_weights_of_the_oldest_form(tmp_path):
+    w = np.random.RandomState(3).standard_normal((5, 120)).astype(np.float32)
+    (tmp_path / "v0.caffemodel").write_bytes(_v0(b"fc", [w]))
+    head = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
+    body = 'layer { name: "fc" type: "innerproduct" num_output: 5 biasterm: false }'
+    text = head + 'layers { %s bottom: "x" top: "fc" }\nlayers { layer { name: "r" type: "relu" } bottom: "fc" top: "fc" }\n' % body
+    _, values = run(tmp_path, text, str(tmp_path / "v0.caffemodel"), backend="numpy", check_backend="opencv")
+    right = X.reshape(2, -1).astype(np.float64) @ w.T
+    assert np.abs(values["fc", 0] - right).max() <= 4e-6 * np.abs(right).max()
+    np.testing.assert_array_equal(values["r", 0], np.maximum(values["fc", 0], 0))
+
+
 def test_weights_of_old_files(tmp_path):
     """The oldest nets have a layer inside of a connection; a net of doubles has its data in another field; HDF5 is a form of its own."""
     w = np.random.RandomState(2).standard_normal((5, 120)).astype(np.float32)
