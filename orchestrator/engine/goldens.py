@@ -190,7 +190,7 @@ class Goldens:
         if is_hash_name(name) or parse_golden_name(name) is not None:
             return True
         dump = parse_dump_name(name)
-        return self.dumps_too and dump is not None and dump.kind == "dump"
+        return self.dumps_too and dump is not None and dump.kind != "overflow"
 
     def _whole(self, path: str) -> bool:
         try:

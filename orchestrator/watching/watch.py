@@ -76,7 +76,7 @@ class Watch:
         on_standing: Optional[Callable[[Standing], None]] = None,
         left_alone: Sequence[str] = (),
     ) -> None:
-        self.options = options
+        self.options = options = options.of_statistics()
         self.watch = watch or WatchOptions()
         self.watch.check(options)
         self.say = say
