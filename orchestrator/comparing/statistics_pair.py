@@ -27,7 +27,7 @@ from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
 from .aligned import geometry_of
 from .pair_task import PairTask, Settings
-from .row import FAIL, PASS, Row
+from .row import BY_STATISTICS, FAIL, PASS, Row
 from .same_dump import may_cancel
 from .slack import rounding_slack
 
@@ -79,6 +79,7 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         verdict=FAIL if text else PASS,
         reason="; ".join(filter(None, [text, *_odd(task.target, target, known), task.row.reason, *notes])),
         decided_by=decided_by,
+        warning="" if text else BY_STATISTICS,
         cause="",
     )
 
@@ -87,7 +88,13 @@ def _geometry(task: PairTask, golden: Tensor, target: Statistics) -> Tuple[Optio
     """Return how the shapes fit, which is no matter where the table does not tell the target's."""
     if target.shape is None:
         return None, ("the statistics do not tell its shape",)
-    geometry = geometry_of(task, golden)
+    try:
+        geometry = geometry_of(task, golden)
+    except NotComparable:
+        if target.format or isinstance(golden.source, StatisticsSource):
+            raise
+        text = "its shape %s is not golden's %s, and the statistics do not tell its layout"
+        return None, (text % (list(target.shape), list(golden.shape)),)
     return geometry, geometry.notes
 
 

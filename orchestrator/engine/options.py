@@ -163,11 +163,17 @@ class ComparisonOptions:
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 
-    def of_statistics(self) -> ComparisonOptions:
-        """Return the options for a TARGET that holds, or will hold, statistics in place of tensors; the same for any other."""
-        asked = self.plan is not None and self.plan.data == "stats"
-        if self.metrics != METRICS or not (asked or holds_statistics(self.target)):
+    def of_statistics(self, told: bool = False) -> ComparisonOptions:
+        """Return the options for a TARGET that holds statistics in place of tensors (``told``: it does); the same for any other.
+
+        Statistics have columns of their own, unless others were asked for, and nothing is computed again from them.
+        """
+        told = told or (self.plan is not None and self.plan.data == "stats")
+        told = told or holds_statistics(self.target) or holds_statistics(self.golden)
+        if not told:
             return self
+        if self.metrics != METRICS:
+            return replace(self, recompute=NONE)
         return replace(self, metrics=("StandardDeviation", *STATISTICS), recompute=NONE)
 
     def require_own_out(self) -> None:

@@ -19,7 +19,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError
 from ..filesystem.inputs import read_input
-from ..naming import DumpName, compose_dump_name, parse_dump_name
+from ..naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
 
 SUFFIX = ".csv"
 LARGEST_BYTES = 256 << 20
@@ -126,7 +126,7 @@ class Table(NamedTuple):
 
 def is_table_of_ops(path: str) -> bool:
     """Tell whether a file is a table of statistics whose rows name their ops, by its first line."""
-    if not path.endswith(SUFFIX):
+    if not path.endswith(SUFFIX) or os.path.basename(path) == MAPPING_FILE:
         return False
     try:
         with open(path, "rb") as stream:
@@ -135,6 +135,12 @@ def is_table_of_ops(path: str) -> bool:
         return False
     found = set(_meanings(line.decode("utf-8", "replace").split(",")))
     return {"kind", "index", "op_name"} <= found and bool(found & set(_NUMBERS))
+
+
+def is_statistics_file(path: str) -> bool:
+    """Tell whether a file is one of statistics: by the name of its dump, or as :func:`is_table_of_ops`."""
+    dump = parse_dump_name(os.path.basename(path))
+    return is_table_of_ops(path) if dump is None else dump.kind == "stats"
 
 
 def table_paths(path: str) -> List[str]:

@@ -1,0 +1,100 @@
+"""The trial of statistics: each run's dumps as tensors, and as statistics; what these find, miss and accuse beside those."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .faults import KINDS, other_input, plant
+from .nets import NETS
+from .running import Options, Run, Scene, Unit, _goldwatch, _tell_input, _tell_planted
+from .writing import PLACE, write_changed, write_tree
+
+Found = Dict[str, Any]
+FORMS = ("default", "chosen")
+"""With CANN's thirteen columns, and with an l2 norm."""
+
+
+def _rows(dump: str, golden: str, om: str, out: str, words: Sequence[str]) -> Tuple[int, Dict[str, Any]]:
+    path = out + ".json"
+    given = ["compare", os.path.join(dump, PLACE.folder()), golden, "-f", om, "-o", out, "--quiet", "--table", "none", "--jobs", "1"]
+    code, text = _goldwatch([*given, "--recompute", "none", "--json", path, *words])
+    if code not in (0, 1):
+        raise RuntimeError("compare ended with %s: %s" % (code, text[-2000:]))
+    with open(path, encoding="utf-8") as stream:
+        return code, json.load(stream)
+
+
+def run_one(run: Run, scene: Scene) -> Optional[Found]:
+    """Return what tensors and statistics say of a run; None where no operator of the network can have the fault."""
+    from goldwatch.testing import as_statistics
+
+    with tempfile.TemporaryDirectory(dir=scene.folder) as here:
+        golden, dump = scene.golden(False), scene.tree("all")
+        found: Found = {"run": run.text(), "net": run.net, "habit": run.habit, "fault": run.fault, "op": ""}
+        random = np.random.RandomState(zlib.crc32(run.text().encode()) & 0x7FFFFFFF)
+        if run.fault in KINDS:
+            made = plant(run.fault, scene.device, scene.healthy, random)
+            if made is None:
+                return None
+            dump = os.path.join(here, "dump")
+            write_changed(scene.lowered, made.changed, made.store, scene.habit, "all", dump, scene.tree("all"))
+            _tell_planted(found, made, scene)
+        elif run.fault:
+            data = other_input(run.fault, scene.feeds, NETS[run.net].feed(run.number + 17))
+            if data is None or run.fault != "input-other" and not NETS[run.net].images:
+                return None
+            with np.errstate(all="ignore"):
+                store = scene.device.run(data)
+            dump = os.path.join(here, "dump")
+            write_tree(scene.lowered, store, scene.habit, "all", dump)
+            _tell_input(found, scene, data)
+        code, tensors = _rows(dump, golden, scene.om, os.path.join(here, "tensors"), ())
+        rows = {row["tensor"]: row for row in tensors["rows"] if row["verdict"] in ("pass", "fail")}
+        order = list(dict.fromkeys(row["op"] for row in tensors["rows"]))
+        found.update(code=code, ops=len(order), first=_first(tensors), at=_at(order, _first(tensors)), planted_at=_at(order, found["op"]))
+        for form in FORMS:
+            stats = os.path.join(here, form)
+            as_statistics(dump, stats, form)
+            code, told = _rows(stats, golden, scene.om, os.path.join(here, "out_" + form), scene.options.words)
+            found[form] = {"code": code, "first": _first(told), "at": _at(order, _first(told)), "rows": []}
+            for row in told["rows"]:
+                if row["verdict"] in ("pass", "fail") and row["tensor"] in rows:
+                    other = rows[row["tensor"]]
+                    found[form]["rows"].append([
+                        row["tensor"], row["op_type"], row["kind"], row["target_dtype"], other["verdict"], row["verdict"],
+                        other["metrics"].get("RelativeEuclideanDistance"), other["metrics"].get("WorstSliceDistance"),
+                        {name: value for name, value in row["metrics"].items() if name != "StandardDeviation"}, row["shape"],
+                        row["reason"][:150],
+                    ])  # fmt: skip
+    return found
+
+
+def _first(result: Dict[str, Any]) -> str:
+    return str((result["summary"].get("first_divergence") or {}).get("op", ""))
+
+
+def _at(order: Sequence[str], op: str) -> int:
+    return order.index(op) if op in order else -1
+
+
+def work(given: Tuple[Unit, Options]) -> List[Found]:
+    """Do the runs of one network with one input on one device."""
+    (key, runs), options = given
+    found: List[Found] = []
+    with tempfile.TemporaryDirectory(prefix="goldwatch-real-trial-") as folder:
+        try:
+            scene = Scene(*key, options, folder)
+        except LookupError as reason:
+            return [{"run": run.text(), "left_out": str(reason)} for run in runs]
+        for run in runs:
+            if run.fault == "golden-exchanged":
+                continue
+            made = run_one(run, scene)
+            found.append(made if made is not None else {"run": run.text(), "left_out": "no operator can have it"})
+    return found
