@@ -12,7 +12,6 @@ from ..errors import NotComparable
 from ..statistics_dumps.numbers import (
     ALL_ZERO,
     CONSTANT,
-    LEAST,
     NOT_FINITE,
     Known,
     StatisticsSource,
@@ -26,11 +25,13 @@ from ..tensors.geometry import Geometry
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
 from .aligned import geometry_of
+from .decisions import may_redo
 from .pair_task import PairTask, Settings
 from .row import BY_STATISTICS, FAIL, PASS, Row
 from .same_dump import may_cancel
 from .slack import rounding_slack
 
+_DECIDES = ", but %s decides: inputs that differ by rounding may change what it gives out, which statistics do not tell"
 _CANCELLED = 16.0
 """As in :mod:`goldwatch.comparing.same_dump`: outputs smaller than the inputs by this factor hold rounding of them that counts."""
 
@@ -57,9 +58,6 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     slack = _slack(task, golden, known)
     values: Dict[str, Any] = differences(target, known, slack, padded)
     floats = task.target.dtype.kind == "f" or golden.dtype.kind == "f"
-    if not floats and LEAST in values:
-        # Whole numbers are equal or they are not.
-        values[LEAST] = max(values.values())
     if len(values) == 1 and not values[NOT_FINITE] and known.count:
         raise NotComparable("the statistics do not tell its mean, norm or range")
     values["StandardDeviation"] = {"target": _spread(target, known.count, padded), "golden": _spread_of(known)}
@@ -68,6 +66,8 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     if settings.judge is not None:
         decision = settings.judge(task.row, dtype, values, ())
         text, decided_by = decision.text, decision.decided_by
+    if text and not floats and task.row.kind == "output" and may_redo(task.row.op_type):
+        notes, text, decided_by = (*notes, text + _DECIDES % task.row.op_type), "", ""
     return task.row.but(
         target_dtype=task.target.dtype.name,
         golden_dtype=golden.dtype.name,

@@ -75,6 +75,8 @@ class NpuRules(DumpRules):
             self._step()
         self._layers()
         self._idle()
+        if self._may_be_on("enable_dump"):
+            self.statistics(values.get("dump_data"), ("dump_data",))
         self.dumps_models = self._may_be_on("enable_dump")
 
     def _is_on(self, name: str) -> bool:

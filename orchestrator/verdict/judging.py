@@ -79,7 +79,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
     subject
         Which limits hold for the tensor.
     """
-    if statistics.NOT_FINITE in values:
+    if values.get(statistics.NOT_FINITE) is not None:
         limits = for_statistics(limits)
     entries = limits.for_subject(subject)
     whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(limit.metric == DIFFERENT for limit in entries)

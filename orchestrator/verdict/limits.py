@@ -147,6 +147,11 @@ def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple
     )
 
 
+def _statistical(mean: float, norm: float, ends: float, *dtypes: str) -> Tuple[Limit, ...]:
+    values = ((statistics.MEAN, mean), (statistics.NORM, norm), (statistics.RANGE, ends))
+    return tuple(Limit(metric, SMALLER, value, "dtype" if dtype else "", dtype) for dtype in dtypes for metric, value in values)
+
+
 DEFAULTS = (
     *_three(0.99, 0.03, 0.15, ""),
     Limit(DIFFERENT, AT_MOST, 0.0),
@@ -156,9 +161,10 @@ DEFAULTS = (
 
 STATISTICAL = (
     Limit(statistics.NOT_FINITE, AT_MOST, 0.0),
-    Limit(statistics.MEAN, SMALLER, 0.005),
-    Limit(statistics.NORM, SMALLER, 0.01),
-    Limit(statistics.RANGE, SMALLER, 0.1),
+    *_statistical(0.005, 0.01, 0.03, ""),
+    *_statistical(0.03, 0.03, 0.1, "bfloat16"),
+    *_statistical(0.05, 0.1, 0.3, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    *_statistical(0.1, 0.1, 0.1, "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"),
 )
 """Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where they come from: docs/statistics.md."""
 
@@ -277,7 +283,9 @@ class Limits:
 
 @lru_cache(maxsize=16)
 def for_statistics(limits: Limits) -> Limits:
-    """Return the limits of rows that are judged by statistics: STATISTICAL, with what the user set in their places; none where none hold."""
+    """Return the limits of rows that are judged by statistics: STATISTICAL, with the user's own in
+    their places; none where none hold.
+    """
     if not limits.entries:
         return limits
     least = (replace(limit, metric=statistics.LEAST) for limit in limits.entries if limit.metric == "RelativeEuclideanDistance")

@@ -110,7 +110,7 @@ def test_size_against_free_space(config, om, monkeypatch):
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
     assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]
-    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space")]
+    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space"), ("note", "statistics-only")]
     assert found(config(dump_mode="all"), [om]) == [("warning", "disk-space")]
     assert found(config(dump_mode="all"), [om], elsewhere=True) == [("note", "dump-size")]
     assert found(config(dump_list=[{"model_name": "net", "layer": ["soft/max"]}]), [om]) == [("note", "dump-size")]

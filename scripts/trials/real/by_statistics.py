@@ -6,7 +6,8 @@ import json
 import os
 import tempfile
 import zlib
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from collections import Counter
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -56,13 +57,12 @@ def run_one(run: Run, scene: Scene) -> Optional[Found]:
             _tell_input(found, scene, data)
         code, tensors = _rows(dump, golden, scene.om, os.path.join(here, "tensors"), ())
         rows = {row["tensor"]: row for row in tensors["rows"] if row["verdict"] in ("pass", "fail")}
-        order = list(dict.fromkeys(row["op"] for row in tensors["rows"]))
-        found.update(code=code, ops=len(order), first=_first(tensors), at=_at(order, _first(tensors)), planted_at=_at(order, found["op"]))
+        found["code"] = code
         for form in FORMS:
             stats = os.path.join(here, form)
             as_statistics(dump, stats, form)
             code, told = _rows(stats, golden, scene.om, os.path.join(here, "out_" + form), scene.options.words)
-            found[form] = {"code": code, "first": _first(told), "at": _at(order, _first(told)), "rows": []}
+            found[form] = {"code": code, "rows": []}
             for row in told["rows"]:
                 if row["verdict"] in ("pass", "fail") and row["tensor"] in rows:
                     other = rows[row["tensor"]]
@@ -73,14 +73,6 @@ def run_one(run: Run, scene: Scene) -> Optional[Found]:
                         row["reason"][:150],
                     ])  # fmt: skip
     return found
-
-
-def _first(result: Dict[str, Any]) -> str:
-    return str((result["summary"].get("first_divergence") or {}).get("op", ""))
-
-
-def _at(order: Sequence[str], op: str) -> int:
-    return order.index(op) if op in order else -1
 
 
 def work(given: Tuple[Unit, Options]) -> List[Found]:
@@ -98,3 +90,68 @@ def work(given: Tuple[Unit, Options]) -> List[Found]:
             made = run_one(run, scene)
             found.append(made if made is not None else {"run": run.text(), "left_out": "no operator can have it"})
     return found
+
+
+SIZES: Tuple[Tuple[str, Callable[[Found], bool]], ...] = (
+    ("moved > 3 %", lambda entry: entry["moved"] > 0.03),
+    ("1 to 3 %", lambda entry: 0.01 < entry["moved"] <= 0.03),
+    ("< 1 %, > 10 roundings", lambda entry: entry["moved"] <= 0.01 and entry["roundings"] > 10),
+)
+RADIUS = 2
+"""Edges that the configuration goes which compare names after statistics."""
+
+
+def table(found: Sequence[Found]) -> List[str]:
+    """Return the lines of both tables: of whole runs, and of single tensors."""
+    runs = [entry for entry in found if "left_out" not in entry]
+    lines = [
+        "| runs | | tensors: at it | near | later | before | silent | statistics: at it | near | later | before | silent "
+        "| with l2 norm: at it | near | later | before | silent |",
+        "|---|---|" + "---|" * 15,
+    ]
+    healthy = [entry for entry in runs if not entry["fault"]]
+    groups = [("healthy", healthy)]
+    groups += [(name, [entry for entry in runs if entry["fault"] and fits(entry)]) for name, fits in SIZES]
+    for name, group in groups:
+        cells = []
+        for where in ("tensors", *FORMS):
+            counts = Counter(_place(entry, where) for entry in group)
+            cells += ["%d" % counts[kind] for kind in ("at", "near", "later", "before", "silent")]
+        lines.append("| %s | %d | %s |" % (name, len(group), " | ".join(cells)))
+    lines += [
+        "",
+        "| tensors | form | fail by their elements | of these by statistics | pass | of these fail by statistics |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, group in groups:
+        for form in FORMS:
+            rows = [row for entry in group for row in entry[form]["rows"]]
+            failing = [row for row in rows if row[4] == "fail"]
+            passing = [row for row in rows if row[4] == "pass"]
+            cells = [len(failing), sum(map(_fails, failing)), len(passing), sum(map(_fails, passing))]
+            lines.append("| %s | %s | %s |" % (name, form, " | ".join(map(str, cells))))
+    return lines
+
+
+def _place(entry: Found, where: str) -> str:
+    """Return where the first divergence of a run is, beside the planted operator, in the order of the execution."""
+    rows = entry[FORMS[0] if where == "tensors" else where]["rows"]
+    fails = _fails if where != "tensors" else lambda row: row[4] == "fail"
+    order = {name: number for number, name in enumerate(dict.fromkeys(_op(row) for row in rows))}
+    at = min((order[_op(row)] for row in rows if fails(row)), default=-1)
+    if at < 0 or not entry["fault"]:
+        return "silent" if at < 0 else "before"
+    # Another input: wrong from the first operator on.
+    planted = order.get(entry["op"], 0)
+    return "at" if at == planted else "before" if at < planted else "near" if at <= planted + RADIUS else "later"
+
+
+def _op(row: Sequence[Any]) -> str:
+    return str(row[0].rsplit(":", 2)[0])
+
+
+def _fails(row: Sequence[Any]) -> bool:
+    from goldwatch.verdict.judging import judge
+    from goldwatch.verdict.limits import Limits, Subject
+
+    return not judge(row[8], Limits(), (), Subject(row[3] or "", row[1], "")).passed
