@@ -100,9 +100,9 @@ def _geometry(task: PairTask, golden: Tensor, target: Statistics) -> Tuple[Optio
 
 def _golden_known(task: PairTask, golden: Tensor) -> Known:
     if isinstance(golden.source, StatisticsSource):
-        found = known_of(golden.source.statistics)
+        found = known_of(golden.source.statistics, golden.count)
         if found is None:
-            raise NotComparable("golden: its statistics do not tell its count and its mean")
+            raise NotComparable("golden: its statistics do not tell its mean")
         return found
     look = os.stat(task.golden.path) if os.path.exists(task.golden.path) else None
     stamp = None if look is None else (look.st_size, look.st_mtime_ns, look.st_ino)
@@ -133,7 +133,7 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
     largest, bits = 0.0, rounding_of(target.dtype.name).fraction_bits
     for tensor in task.beside:
         if isinstance(tensor.source, StatisticsSource) and tensor.dtype.kind == "f":
-            told = known_of(tensor.source.statistics)
+            told = known_of(tensor.source.statistics, tensor.count)
             if told is not None and told.count and math.isfinite(told.norm):
                 largest = max(largest, told.norm / math.sqrt(told.count))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)

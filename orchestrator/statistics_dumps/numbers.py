@@ -133,17 +133,21 @@ def _rounded(values: Array, dtype: str) -> Array:
     return values
 
 
-def known_of(statistics: Statistics) -> Optional[Known]:
-    """Return a device's statistics as those of a golden tensor; None where they lack what a norm or a mean is made of."""
-    if statistics.count is None or statistics.mean is None or not math.isfinite(statistics.mean):
+def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
+    """Return a device's statistics as those of a golden tensor; None where they lack what a norm or a mean is made of.
+
+    ``elements``: how many there are, where the table does not count them.
+    """
+    if statistics.mean is None or not math.isfinite(statistics.mean):
         return None
+    count = elements if statistics.count is None else statistics.count
     norm = statistics.norm
     if norm is None or not math.isfinite(norm):
         # No tensor of this mean and this range has a larger one.
         ends = [abs(value) for value in (statistics.max, statistics.min) if value is not None and math.isfinite(value)]
-        norm = max([*ends, abs(statistics.mean)]) * math.sqrt(statistics.count)
+        norm = max([*ends, abs(statistics.mean)]) * math.sqrt(count)
     infinite = statistics.infinite or 0
-    return Known(statistics.count, statistics.max, statistics.min, statistics.mean, norm, statistics.nan or 0, infinite)
+    return Known(count, statistics.max, statistics.min, statistics.mean, norm, statistics.nan or 0, infinite)
 
 
 def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: int = 0) -> Dict[str, float]:
