@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..verdict.summary import Summary
     from ..verdict.suspects import Suspect
 
-NARROW_RADIUS = 2
+NARROW_RADIUS = 3
 """How far from the first divergence tensors are dumped after statistics: docs/statistics.md tells how often that holds the culprit."""
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2

@@ -31,6 +31,7 @@ class StatisticsSource:
     """
 
     nbytes = 1
+    lacking = "statistics were dumped in place of its elements: dump_data tensor dumps them"
 
     def __init__(self, statistics: Statistics, path: str) -> None:
         self.statistics = statistics
@@ -38,7 +39,7 @@ class StatisticsSource:
 
     def read(self, offset: int, nbytes: int) -> Array:
         """Raise FormatError."""
-        raise FormatError("statistics were dumped in place of elements (dump_data is stats)", self.path)
+        raise FormatError(self.lacking, self.path)
 
 
 class Known(NamedTuple):
@@ -232,7 +233,8 @@ def odd_in(told: Statistics, dtype: str) -> List[str]:
     ends = [value for value in (told.max, told.min) if value is not None]
     nan = told.nan or (1 if any(map(math.isnan, ends)) else 0)
     infinite = told.infinite or (1 if any(map(math.isinf, ends)) else 0)
-    found = [text for text in ("%s NaN" % (told.nan or "some") if nan else "", "%s Inf" % (told.infinite or "some") if infinite else "") if text]
+    found = ["%s NaN" % (told.nan or "some")] if nan else []
+    found += ["%s Inf" % (told.infinite or "some")] if infinite else []
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
         found.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
     if len(ends) == 2 and ends[0] == ends[1] and not infinite and (told.count or 2) > 1:

@@ -140,8 +140,8 @@ def statistics(tree: str, root: str, form: str) -> None:
 
     Example: python -m goldwatch.testing statistics run/dump run/stats && goldwatch compare run/stats run/golden -f run/model.json -o out
     """
-    if os.path.exists(root):
-        raise UsageError("%s is there already" % root, hint="take another folder")
+    if os.path.isdir(root) and os.listdir(root):
+        raise UsageError("%s is not empty" % root, hint="take another folder")
     put("%s: %d files of statistics" % (root, len(as_statistics(tree, root, form))))
 
 

@@ -97,7 +97,7 @@ SIZES: Tuple[Tuple[str, Callable[[Found], bool]], ...] = (
     ("1 to 3 %", lambda entry: 0.01 < entry["moved"] <= 0.03),
     ("< 1 %, > 10 roundings", lambda entry: entry["moved"] <= 0.01 and entry["roundings"] > 10),
 )
-RADIUS = 2
+RADIUS = 3
 """Edges that the configuration goes which compare names after statistics."""
 
 
