@@ -1,4 +1,6 @@
-"""A tensor of which only statistics were dumped, and its golden counterpart: what statistics tell of them becomes a row."""
+"""A tensor of which only statistics were dumped, and its golden counterpart: what statistics tell
+of them becomes a row.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,22 @@ from .slack import rounding_slack
 
 _DECIDES = ", but %s decides: inputs that differ by rounding may change what it gives out, which statistics do not tell"
 _CANCELLED = 16.0
-"""As in :mod:`goldwatch.comparing.same_dump`: outputs smaller than the inputs by this factor hold rounding of them that counts."""
+"""As in :mod:`goldwatch.comparing.same_dump`: outputs smaller than the inputs by this factor hold
+rounding of them that counts.
+"""
 
 
 def told_by_statistics(task: PairTask, golden: Tensor) -> bool:
     """Tell whether either side of a pair has statistics in place of elements."""
-    return isinstance(task.target.source, StatisticsSource) or isinstance(golden.source, StatisticsSource)
+    return isinstance(task.target.source, StatisticsSource) or isinstance(
+        golden.source, StatisticsSource
+    )
 
 
 def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Row:
-    """Return the row of a pair; raises NotComparable and FormatError with the reason why there can be none."""
+    """Return the row of a pair; raises NotComparable and FormatError with the reason why there can
+    be none.
+    """
     source = task.target.source
     target = source.statistics if isinstance(source, StatisticsSource) else _made(task.target)
     geometry, notes = _geometry(task, golden, target)
@@ -54,13 +62,19 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         text = "golden differs in size: the statistics are of %d elements, golden %s has %d"
         raise NotComparable(text % (counted, list(golden.shape), known.count))
     if padded:
-        notes = (*notes, "%d of %d elements are the device's padding, taken as 0" % (padded, counted))
+        notes = (
+            *notes,
+            "%d of %d elements are the device's padding, taken as 0" % (padded, counted),
+        )
     slack = _slack(task, golden, known)
     values: Dict[str, Any] = differences(target, known, slack, padded)
     floats = task.target.dtype.kind == "f" or golden.dtype.kind == "f"
     if len(values) == 1 and not values[NOT_FINITE] and known.count:
         raise NotComparable("the statistics do not tell its mean, norm or range")
-    values["StandardDeviation"] = {"target": _spread(target, known.count, padded), "golden": _spread_of(known)}
+    values["StandardDeviation"] = {
+        "target": _spread(target, known.count, padded),
+        "golden": _spread_of(known),
+    }
     dtype = task.limited_as or task.target.dtype.name
     text = decided_by = ""
     if settings.judge is not None:
@@ -74,17 +88,23 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         shape=shape,
         metrics=values,
         nan=None if target.nan is None else {"target": target.nan, "golden": known.nan},
-        inf=None if target.infinite is None else {"target": target.infinite, "golden": known.infinite},
+        inf=None
+        if target.infinite is None
+        else {"target": target.infinite, "golden": known.infinite},
         overflow=_overflow(task.target, target) if settings.overflow else None,
         verdict=FAIL if text else PASS,
-        reason="; ".join(filter(None, [text, *_odd(task.target, target, known), task.row.reason, *notes])),
+        reason="; ".join(
+            filter(None, [text, *_odd(task.target, target, known), task.row.reason, *notes])
+        ),
         decided_by=decided_by,
         warning="" if text else BY_STATISTICS,
         cause="",
     )
 
 
-def _geometry(task: PairTask, golden: Tensor, target: Statistics) -> Tuple[Optional[Geometry], Tuple[str, ...]]:
+def _geometry(
+    task: PairTask, golden: Tensor, target: Statistics
+) -> Tuple[Optional[Geometry], Tuple[str, ...]]:
     """Return how the shapes fit, which is no matter where the table does not tell the target's."""
     if target.shape is None:
         return None, ("the statistics do not tell its shape",)
@@ -125,10 +145,17 @@ def _made(tensor: Tensor) -> Statistics:
 
 
 def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
-    """Return how far rounding alone may move an element: as of tensors, the inputs' too where the op cancels them."""
+    """Return how far rounding alone may move an element: as of tensors, the inputs' too where the
+    op cancels them.
+    """
     target = task.target
     found = rounding_slack(target.dtype.name, golden.dtype.name).distance
-    if not task.beside or task.row.kind != "output" or not may_cancel(task.row.op_type) or not known.count:
+    if (
+        not task.beside
+        or task.row.kind != "output"
+        or not may_cancel(task.row.op_type)
+        or not known.count
+    ):
         return found
     largest, bits = 0.0, rounding_of(target.dtype.name).fraction_bits
     for tensor in task.beside:
@@ -138,7 +165,9 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
                 largest = max(largest, told.norm / math.sqrt(told.count))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
     rms = known.norm / math.sqrt(known.count)
-    return max(found, math.ldexp(largest, -bits)) if rms * _CANCELLED < largest < math.inf else found
+    return (
+        max(found, math.ldexp(largest, -bits)) if rms * _CANCELLED < largest < math.inf else found
+    )
 
 
 def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[float]]:
@@ -160,7 +189,9 @@ def _finite(value: Optional[float]) -> Any:
 
 
 def _odd(tensor: Tensor, told: Statistics, known: Known) -> List[str]:
-    """Return what is remarkable about a device's values where golden data have none of it, as phrases."""
+    """Return what is remarkable about a device's values where golden data have none of it, as
+    phrases.
+    """
     found = odd_in(told, tensor.dtype.name)
     if known.max == known.min:
         found = [text for text in found if not text.startswith((ALL_ZERO, CONSTANT))]

@@ -1,4 +1,6 @@
-"""A dump of which only statistics were written: it is asked as a dump file is, and its tensors have no elements."""
+"""A dump of which only statistics were written: it is asked as a dump file is, and its tensors have
+no elements.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def is_statistics(path: str) -> bool:
 
 
 class StatisticsDump:
-    """The statistics of one op's inputs and outputs; attributes as those of :class:`goldwatch.dumps.container.DumpFile`.
+    """The statistics of one op's inputs and outputs; attributes as those of
+    :class:`goldwatch.dumps.container.DumpFile`.
 
     Raises
     ------
@@ -44,11 +47,15 @@ class StatisticsDump:
         """Return what is known of one tensor; NotComparable where there is no row of it."""
         infos: Dict[str, Tuple[TensorInfo, ...]] = {"input": self.inputs, "output": self.outputs}
         if not 0 <= index < len(infos[kind]):
-            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(infos[kind]), kind))
+            raise NotThere(
+                "%s has no %s %d (%d %ss)" % (self.path, kind, index, len(infos[kind]), kind)
+            )
         return infos[kind][index]
 
     def tensor(self, kind: str, index: int) -> Tensor:
-        """Return one tensor, which has everything but elements; raises as :meth:`info`, and NotComparable for one without statistics."""
+        """Return one tensor, which has everything but elements; raises as :meth:`info`, and
+        NotComparable for one without statistics.
+        """
         info = self.info(kind, index)
         if info.problem is not None:
             raise NotThere("%s %d of %s: %s" % (kind, index, self.path, info.problem))
@@ -58,28 +65,47 @@ class StatisticsDump:
 
 def _infos(kind: str, rows: Tuple[TensorRow, ...]) -> Tuple[TensorInfo, ...]:
     found = {row.index: row.statistics for row in rows if row.kind == kind}
-    return tuple(_info(kind, index, found.get(index)) for index in range(max(found, default=-1) + 1))
+    return tuple(
+        _info(kind, index, found.get(index)) for index in range(max(found, default=-1) + 1)
+    )
 
 
 def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
     if told is None:
-        return TensorInfo(kind, index, dtype_by_code(0), "ND", (), None, 0, None, 0, 0, problem=_LACKING)
+        return TensorInfo(
+            kind, index, dtype_by_code(0), "ND", (), None, 0, None, 0, 0, problem=_LACKING
+        )
     dtype = _dtype(told.dtype)
     code = format_code(told.format)
     shape, problem = told.shape, None
     if shape is None:
         # Without dims the number of elements is what there is.
-        count = told.count if told.count is not None else (told.size or 0) * 8 // dtype.bits if dtype.bits and told.size else None
+        count = (
+            told.count
+            if told.count is not None
+            else (told.size or 0) * 8 // dtype.bits
+            if dtype.bits and told.size
+            else None
+        )
         shape = () if count is None else (count,)
     if told.empty:
         problem = "the device wrote no statistics of it (%s)" % (told.dtype or "no type")
-    elif told.count is not None and told.shape is not None and element_count(told.shape) > told.count:
-        problem = "its shape %s has more elements than were counted, %d" % (list(told.shape), told.count)
+    elif (
+        told.count is not None and told.shape is not None and element_count(told.shape) > told.count
+    ):
+        problem = "its shape %s has more elements than were counted, %d" % (
+            list(told.shape),
+            told.count,
+        )
     layout = format_name(code) if code is not None else "ND"
-    return TensorInfo(kind, index, dtype, layout, shape, None, 0, None, told.size or 0, 0, problem=problem)
+    return TensorInfo(
+        kind, index, dtype, layout, shape, None, 0, None, told.size or 0, 0, problem=problem
+    )
 
 
 def _dtype(name: str) -> DType:
-    """Return the type by any of its names: ``DT_FLOAT16``, ``float16``, ``Float16``; one that is not known is not decodable."""
+    """Return the type by any of its names: ``DT_FLOAT16``, ``float16``, ``Float16``; one that is
+    not known is not decodable.
+    """
     bare = name[3:] if name.upper().startswith("DT_") else name
     return dtype_by_name(bare) or DType(-1, "unknown(%s)" % (name or "none"), 0, "", None)

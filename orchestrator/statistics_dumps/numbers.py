@@ -1,4 +1,6 @@
-"""Statistics of a tensor that is there whole, as a device would make them, and how far two tensors' statistics are apart."""
+"""Statistics of a tensor that is there whole, as a device would make them, and how far two tensors'
+statistics are apart.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from ..tensors.rounding import ROUNDING, rounding_of
 from ..tensors.tensor import Tensor
 from .table import Statistics
 
-LEAST, MEAN, NORM, RANGE, NOT_FINITE = "LeastDistance", "MeanDifference", "NormDifference", "RangeDifference", "NotFiniteDifference"
+LEAST, MEAN, NORM, RANGE, NOT_FINITE = (
+    "LeastDistance",
+    "MeanDifference",
+    "NormDifference",
+    "RangeDifference",
+    "NotFiniteDifference",
+)
 MEASURES = (LEAST, MEAN, NORM, RANGE, NOT_FINITE)
 """What is measured of two tensors' statistics."""
 
@@ -25,7 +33,8 @@ _PRINTED = 5e-6
 
 
 class StatisticsSource:
-    """Stands for the bytes of a tensor of which only statistics were dumped: a ByteSource that cannot be read.
+    """Stands for the bytes of a tensor of which only statistics were dumped: a ByteSource that
+    cannot be read.
 
     Its size is that of nothing much, so that nobody takes a share of it.
     """
@@ -75,8 +84,8 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
     Parameters
     ----------
     dtype
-        The type that each element is rounded to before (to nearest, ties to even; what is beyond its range becomes its largest number):
-        float16 or bfloat16; any other rounds nothing.
+        The type that each element is rounded to before (to nearest, ties to even; what is beyond
+        its range becomes its largest number): float16 or bfloat16; any other rounds nothing.
 
     Raises
     ------
@@ -103,7 +112,10 @@ def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
                     numbers = values[~np.isnan(values)]
                     nan += values.size - numbers.size
                     infinite += int(np.isinf(numbers).sum())
-                    high, low = max(high, numbers.max(initial=high)), min(low, numbers.min(initial=low))
+                    high, low = (
+                        max(high, numbers.max(initial=high)),
+                        min(low, numbers.min(initial=low)),
+                    )
                     values = values[~odd]
                 values = _rounded(values, dtype)
             wide = values.astype(np.float64)
@@ -128,14 +140,17 @@ def _rounded(values: Array, dtype: str) -> Array:
         return clipped.astype(np.float16)
     if dtype == "bfloat16":
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-        bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+        bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(
+            0xFFFF0000
+        )
         near: Array = bits.view(np.float32)
         return np.where(np.isinf(near), values, near)
     return values
 
 
 def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
-    """Return a device's statistics as those of a golden tensor; None where they lack what a norm or a mean is made of.
+    """Return a device's statistics as those of a golden tensor; None where they lack what a norm or
+    a mean is made of.
 
     ``elements``: how many there are, where the table does not count them.
     """
@@ -145,18 +160,28 @@ def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
     norm = statistics.norm
     if norm is None or not math.isfinite(norm):
         # No tensor of this mean and this range has a larger one.
-        ends = [abs(value) for value in (statistics.max, statistics.min) if value is not None and math.isfinite(value)]
+        ends = [
+            abs(value)
+            for value in (statistics.max, statistics.min)
+            if value is not None and math.isfinite(value)
+        ]
         norm = max([*ends, abs(statistics.mean)]) * math.sqrt(count)
     infinite = statistics.infinite or 0
-    return Known(count, statistics.max, statistics.min, statistics.mean, norm, statistics.nan or 0, infinite)
+    return Known(
+        count, statistics.max, statistics.min, statistics.mean, norm, statistics.nan or 0, infinite
+    )
 
 
-def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: int = 0) -> Dict[str, float]:
-    """Return how far a target's statistics are from golden data's: :data:`MEASURES`, those that its statistics tell.
+def differences(
+    target: Statistics, golden: Known, slack: float = 0.0, padded: int = 0
+) -> Dict[str, float]:
+    """Return how far a target's statistics are from golden data's: :data:`MEASURES`, those that its
+    statistics tell.
 
     LeastDistance
-        No two tensors with these statistics have a smaller RelativeEuclideanDistance. With n elements, means m and standard deviations s,
-        ‖x − y‖² ≥ n·(Δm)² + n·(Δs)², ‖x − y‖ ≥ |‖x‖ − ‖y‖|, and ‖x − y‖ ≥ |Δmax| and |Δmin|.
+        No two tensors with these statistics have a smaller RelativeEuclideanDistance. With n
+        elements, means m and standard deviations s, ‖x − y‖² ≥ n·(Δm)² + n·(Δs)², ‖x − y‖ ≥ |‖x‖ −
+        ‖y‖|, and ‖x − y‖ ≥ |Δmax| and |Δmin|.
     MeanDifference
         |Δmean| beside the golden root mean square.
     NormDifference
@@ -164,7 +189,8 @@ def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: i
     RangeDifference
         The larger of |Δmax| and |Δmin| beside the golden's largest magnitude.
     NotFiniteDifference
-        The share of elements that are NaN, or infinite, on one side more than on the other. Where it is not 0 nothing else is measured.
+        The share of elements that are NaN, or infinite, on one side more than on the other. Where
+        it is not 0 nothing else is measured.
 
     Parameters
     ----------
@@ -177,7 +203,11 @@ def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: i
     odd = abs((target.nan or 0) - golden.nan) if target.nan is not None else 0
     if target.infinite is not None:
         # A device of a smaller range may have made infinities of masks.
-        odd += max(target.infinite - golden.infinite - golden.masks, golden.infinite - target.infinite - golden.masks, 0)
+        odd += max(
+            target.infinite - golden.infinite - golden.masks,
+            golden.infinite - target.infinite - golden.masks,
+            0,
+        )
     found = {NOT_FINITE: odd / count}
     if odd or not golden.count:
         return found
@@ -190,15 +220,26 @@ def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: i
         off = max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0)
         found[MEAN] = _beside(off, scale)
         errors.append(off * math.sqrt(count))
-    if target.norm is not None and math.isfinite(target.norm) and not (target.nan or target.infinite):
-        off = max(abs(target.norm - golden.norm) - _PRINTED * target.norm - slack * math.sqrt(count), 0.0)
+    if (
+        target.norm is not None
+        and math.isfinite(target.norm)
+        and not (target.nan or target.infinite)
+    ):
+        off = max(
+            abs(target.norm - golden.norm) - _PRINTED * target.norm - slack * math.sqrt(count), 0.0
+        )
         found[NORM] = _beside(off, golden.norm)
         errors.append(off)
         if finite and mean is not None:
-            spread = math.sqrt(max(target.norm**2 / count - mean**2, 0.0)) - math.sqrt(max(scale**2 - golden.mean**2, 0.0))
+            spread = math.sqrt(max(target.norm**2 / count - mean**2, 0.0)) - math.sqrt(
+                max(scale**2 - golden.mean**2, 0.0)
+            )
             blur = 3 * _PRINTED * max(target.norm / math.sqrt(count), abs(mean))
             off = max(abs(spread) - blur - slack, 0.0)
-            errors.append(math.sqrt(count) * math.hypot(off, max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0)))
+            errors.append(
+                math.sqrt(count)
+                * math.hypot(off, max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0))
+            )
     ends = _ends(target, golden, padded, slack)
     if ends is not None:
         found[RANGE] = _beside(ends, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
@@ -209,7 +250,9 @@ def differences(target: Statistics, golden: Known, slack: float = 0.0, padded: i
 
 
 def _ends(target: Statistics, golden: Known, padded: int, slack: float) -> Optional[float]:
-    """Return the larger of the differences of the two ends of the range; None where neither is known."""
+    """Return the larger of the differences of the two ends of the range; None where neither is
+    known.
+    """
     found = []
     for mine, theirs, pick in ((target.max, golden.max, max), (target.min, golden.min, min)):
         if mine is None or theirs is None or math.isnan(mine):
@@ -226,9 +269,11 @@ def _beside(off: float, scale: float) -> float:
 
 
 def odd_in(told: Statistics, dtype: str) -> List[str]:
-    """Return what is remarkable in a tensor's own statistics, worst first, as phrases; ``dtype`` as in the DataType column.
+    """Return what is remarkable in a tensor's own statistics, worst first, as phrases; ``dtype`` as
+    in the DataType column.
 
-    NaN, Inf, the largest number of a float type (65504 of float16), nothing but 0, one value throughout.
+    NaN, Inf, the largest number of a float type (65504 of float16), nothing but 0, one value
+    throughout.
     """
     ends = [value for value in (told.max, told.min) if value is not None]
     nan = told.nan or (1 if any(map(math.isnan, ends)) else 0)

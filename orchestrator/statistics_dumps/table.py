@@ -1,10 +1,13 @@
-"""The CSV files of statistics, read by their headers: which columns there are, and in what order, differs between writers and versions.
+"""The CSV files of statistics, read by their headers: which columns there are, and in what order,
+differs between writers and versions.
 
-Two forms: one file for each dump (CANN: the dump's own name and ``.csv``), and one for a whole folder, whose rows name their ops
-(``statistic.csv`` of MindSpore and msprobe). Of the second each op has a path of its own: the file's, and below it the name that the dump
-would have, as if the file were a folder.
+Two forms: one file for each dump (CANN: the dump's own name and ``.csv``), and one for a whole
+folder, whose rows name their ops (``statistic.csv`` of MindSpore and msprobe). Of the second each
+op has a path of its own: the file's, and below it the name that the dump would have, as if the file
+were a folder.
 
-Sources: CANN's public device code (AI CPU and adump), the public code and documents of MindSpore and of msprobe.
+Sources: CANN's public device code (AI CPU and adump), the public code and documents of MindSpore
+and of msprobe.
 """
 
 from __future__ import annotations
@@ -138,13 +141,17 @@ def is_table_of_ops(path: str) -> bool:
 
 
 def is_statistics_file(path: str) -> bool:
-    """Tell whether a file is one of statistics: by the name of its dump, or as :func:`is_table_of_ops`."""
+    """Tell whether a file is one of statistics: by the name of its dump, or as
+    :func:`is_table_of_ops`.
+    """
     dump = parse_dump_name(os.path.basename(path))
     return is_table_of_ops(path) if dump is None else dump.kind == "stats"
 
 
 def table_paths(path: str) -> List[str]:
-    """Return the path of each op of a table of ops, in the order in which they come first; none where it cannot be read."""
+    """Return the path of each op of a table of ops, in the order in which they come first; none
+    where it cannot be read.
+    """
     try:
         return [os.path.join(path, name) for name in read_table(path).rows]
     except (FormatError, OSError):
@@ -154,11 +161,16 @@ def table_paths(path: str) -> List[str]:
 def table_of(path: str) -> Optional[str]:
     """Return the table of ops that a path leads into; None for the path of a file of its own."""
     folder = os.path.dirname(path)
-    return folder if folder.endswith(SUFFIX) and path.endswith(SUFFIX) and os.path.isfile(folder) else None
+    return (
+        folder
+        if folder.endswith(SUFFIX) and path.endswith(SUFFIX) and os.path.isfile(folder)
+        else None
+    )
 
 
 def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
-    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is none."""
+    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is none.
+    """
     table = table_of(path)
     if table is None:
         return None
@@ -188,7 +200,8 @@ def rows_of(path: str) -> Tuple[TensorRow, ...]:
 
 
 def read_table(path: str) -> Table:
-    """Return what a file of statistics holds; a last line with fewer cells than columns is still being written, and left out.
+    """Return what a file of statistics holds; a last line with fewer cells than columns is still
+    being written, and left out.
 
     Raises
     ------
@@ -205,7 +218,9 @@ def read_table(path: str) -> Table:
 
 @lru_cache(maxsize=32)
 def _read(path: str, look: Tuple[int, int, int]) -> Table:
-    return parse_table(read_input(path, LARGEST_BYTES).decode("utf-8", "replace").replace("\0", ""), path)
+    return parse_table(
+        read_input(path, LARGEST_BYTES).decode("utf-8", "replace").replace("\0", ""), path
+    )
 
 
 def parse_table(text: str, path: str) -> Table:
@@ -227,7 +242,10 @@ def parse_table(text: str, path: str) -> Table:
             header = meanings
             continue
         if not header:
-            raise FormatError("its first line names no columns of statistics (Input/Output, Index, Max Value, …)", path)
+            raise FormatError(
+                "its first line names no columns of statistics (Input/Output, Index, Max Value, …)",
+                path,
+            )
         if number == last and not whole and len(cells) < len(header):
             continue
         found = _fields(header, cells)
@@ -240,7 +258,12 @@ def parse_table(text: str, path: str) -> Table:
         rows.setdefault(name, []).append(row)
         lines.setdefault(name, []).append(",".join(cells))
     if not header:
-        raise FormatError("it holds no whole line" if not text else "its first line names no columns of statistics", path)
+        raise FormatError(
+            "it holds no whole line"
+            if not text
+            else "its first line names no columns of statistics",
+            path,
+        )
     marks = {name: "\n".join(told).encode("utf-8", "replace") for name, told in lines.items()}
     return Table(
         {name: tuple(found) for name, found in rows.items()},
@@ -258,12 +281,15 @@ def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
     if len(cells) > len(header) and "shape" in header:
         # A shape with commas that nobody quoted.
         at = header.index("shape")
-        end = next((place for place in range(at, len(cells)) if cells[place].endswith((")", "]"))), at)
+        end = next(
+            (place for place in range(at, len(cells)) if cells[place].endswith((")", "]"))), at
+        )
         if cells[at : at + 1] and cells[at].startswith(("(", "[")):
             cells = [*cells[:at], ",".join(cells[at : end + 1]), *cells[end + 1 :]]
     names = list(header)
     if len(cells) == len(names) - 1 and "count" in names:
-        # adump leaves the count out where statistics were chosen, and names its column all the same.
+        # adump leaves the count out where statistics were chosen, and names its column all the
+        # same.
         names.remove("count")
     return {name: cell for name, cell in zip(names, cells) if name}
 
@@ -289,25 +315,45 @@ def _count(text: str) -> Optional[int]:
 
 
 def _shape(text: str) -> Optional[Tuple[int, ...]]:
-    """Return the dims of ``2x3x4``, ``(2, 3, 4)`` or ``[2,3,4]``; ``()`` is a scalar, ``-`` and nothing are unknown."""
+    """Return the dims of ``2x3x4``, ``(2, 3, 4)`` or ``[2,3,4]``; ``()`` is a scalar, ``-`` and
+    nothing are unknown.
+    """
     bare = text.strip("()[]\"' ")
     if not bare:
         return () if text[:1] in ("(", "[") else None
-    dims = [dim.strip() for dim in bare.replace("x", ",").replace(";", ",").split(",") if dim.strip()]
+    dims = [
+        dim.strip() for dim in bare.replace("x", ",").replace(";", ",").split(",") if dim.strip()
+    ]
     return tuple(map(int, dims)) if all(dim.isdigit() and len(dim) <= 18 for dim in dims) else None
 
 
 def _dump_name(
-    found: Dict[str, str], row: TensorRow, rows: Dict[str, List[TensorRow]], runs: Dict[Tuple[str, ...], str]
+    found: Dict[str, str],
+    row: TensorRow,
+    rows: Dict[str, List[TensorRow]],
+    runs: Dict[Tuple[str, ...], str],
 ) -> str:
-    """Return the name of the dump that a row of a table of ops belongs to: a tensor that comes once more begins the op's next run."""
-    number = {name: int(found[name]) for name in ("task", "stream", "time") if found.get(name, "").isdigit()}
+    """Return the name of the dump that a row of a table of ops belongs to: a tensor that comes once
+    more begins the op's next run.
+    """
+    number = {
+        name: int(found[name])
+        for name in ("task", "stream", "time")
+        if found.get(name, "").isdigit()
+    }
     key = tuple(found.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
     name = runs.get(key)
     if name is not None and all((other.kind, other.index) != row[:2] for other in rows[name]):
         return name
-    stamp = number.get("time", len(runs) if name is None else (parse_dump_name(name) or DumpName("", "", 0, 0)).timestamp_us + 1)
+    stamp = number.get(
+        "time",
+        len(runs)
+        if name is None
+        else (parse_dump_name(name) or DumpName("", "", 0, 0)).timestamp_us + 1,
+    )
     parts = (found.get("op_type") or "Unknown", found.get("op_name") or "unnamed")
-    made = compose_dump_name(DumpName(*parts, number.get("task", 0), stamp, number.get("stream", 0), kind="stats"))
+    made = compose_dump_name(
+        DumpName(*parts, number.get("task", 0), stamp, number.get("stream", 0), kind="stats")
+    )
     runs[key] = made
     return made

@@ -1,7 +1,9 @@
-"""Dumps turned into what a device writes with ``dump_data`` ``stats``: a CSV of statistics in place of tensors, in each known form.
+"""Dumps turned into what a device writes with ``dump_data`` ``stats``: a CSV of statistics in place
+of tensors, in each known form.
 
-Sources of the forms: CANN's public device code (``default``: the AI CPU's, ``chosen``: adump's with ``dump_stats``), the public code of
-msprobe and the documents of MindSpore (a ``statistic.csv`` a folder).
+Sources of the forms: CANN's public device code (``default``: the AI CPU's, ``chosen``: adump's with
+``dump_stats``), the public code of msprobe and the documents of MindSpore (a ``statistic.csv`` a
+folder).
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from .dump import STATISTICS_HEADER, DeviceDump, statistics, write_files
 
 FORMS = ("default", "chosen", "msprobe", "mindspore")
 
-_CHOSEN = ("Max Value", "Min Value", "Avg Value", "Nan Count", "Negative Inf Count", "Positive Inf Count", "l2norm")
+_CHOSEN = (
+    "Max Value",
+    "Min Value",
+    "Avg Value",
+    "Nan Count",
+    "Negative Inf Count",
+    "Positive Inf Count",
+    "l2norm",
+)
 _OF_OPS = {
     "msprobe": "Op Type,Op Name,Task ID,Stream ID,Timestamp,Input/Output,Slot,Data Size,Data Type,Format,Shape,Max Value,Min Value,"
     "Avg Value,L2Norm Value,NaN Count,Negative Inf Count,Positive Inf Count",
@@ -29,7 +39,8 @@ _OF_OPS = {
 
 
 def tensor_statistics(tensor: Tensor) -> Dict[str, str]:
-    """Return a tensor's statistics as a device prints them: six digits, whole numbers whole; padding counts as elements.
+    """Return a tensor's statistics as a device prints them: six digits, whole numbers whole;
+    padding counts as elements.
 
     NaN are left out of maximum and minimum, and make the mean and the norm NaN.
     """
@@ -57,7 +68,9 @@ def tensor_statistics(tensor: Tensor) -> Dict[str, str]:
     return told
 
 
-def statistics_dump(folder: str, name: str, rows: Iterable[Tuple[str, int, Tensor]], form: str = "default") -> DeviceDump:
+def statistics_dump(
+    folder: str, name: str, rows: Iterable[Tuple[str, int, Tensor]], form: str = "default"
+) -> DeviceDump:
     """Return the CSV of one dump.
 
     Parameters
@@ -67,9 +80,14 @@ def statistics_dump(folder: str, name: str, rows: Iterable[Tuple[str, int, Tenso
     rows
         (``input`` or ``output``, index, tensor).
     form
-        ``default``: the thirteen columns. ``chosen``: those of ``dump_stats`` with everything, L2norm too.
+        ``default``: the thirteen columns. ``chosen``: those of ``dump_stats`` with everything,
+        L2norm too.
     """
-    columns = STATISTICS_HEADER.split(",") if form == "default" else STATISTICS_HEADER.split(",")[:6] + ["Count", *_CHOSEN]
+    columns = (
+        STATISTICS_HEADER.split(",")
+        if form == "default"
+        else STATISTICS_HEADER.split(",")[:6] + ["Count", *_CHOSEN]
+    )
     lines: List[Sequence[str]] = []
     for kind, index, tensor in rows:
         told = {"Input/Output": kind.capitalize(), "Index": str(index), **tensor_statistics(tensor)}
@@ -78,7 +96,8 @@ def statistics_dump(folder: str, name: str, rows: Iterable[Tuple[str, int, Tenso
 
 
 def as_statistics(tree: str, root: str, form: str = "default") -> List[str]:
-    """Write the statistics of all dumps of a tree below ``root``, at the same places; return the paths of the files.
+    """Write the statistics of all dumps of a tree below ``root``, at the same places; return the
+    paths of the files.
 
     Raises
     ------
@@ -88,7 +107,9 @@ def as_statistics(tree: str, root: str, form: str = "default") -> List[str]:
         A dump cannot be read.
     """
     if form not in FORMS:
-        raise UsageError("there is no form %r of statistics" % form, hint="forms: %s" % ", ".join(FORMS))
+        raise UsageError(
+            "there is no form %r of statistics" % form, hint="forms: %s" % ", ".join(FORMS)
+        )
     paths: List[str] = []
     for listing in walk(tree, "the tree of dumps"):
         if form in _OF_OPS and listing.dumps:
@@ -100,13 +121,19 @@ def as_statistics(tree: str, root: str, form: str = "default") -> List[str]:
                 for entry in listing.dumps:
                     stream.write("".join(line + "\n" for line in op_lines(entry, form)))
         elif listing.dumps:
-            made = (statistics_dump(listing.rel, os.path.basename(entry.path) + ".csv", _tensors(entry), form) for entry in listing.dumps)
+            made = (
+                statistics_dump(
+                    listing.rel, os.path.basename(entry.path) + ".csv", _tensors(entry), form
+                )
+                for entry in listing.dumps
+            )
             paths += write_files(root, made)
     return paths
 
 
 def op_lines(entry: DumpEntry, form: str) -> List[str]:
-    """Return a dump's lines in a folder's ``statistic.csv``: forms ``msprobe`` and ``mindspore``."""
+    """Return a dump's lines in a folder's ``statistic.csv``: forms ``msprobe`` and ``mindspore``.
+    """
     name = entry.name
     lines = []
     for kind, index, tensor in _tensors(entry):
@@ -117,7 +144,10 @@ def op_lines(entry: DumpEntry, form: str) -> List[str]:
             "L2Norm Value": told["l2norm"], "NaN Count": told["Nan Count"],
         })  # fmt: skip
         if form == "mindspore":
-            told["Data Type"], told["Shape"] = tensor.dtype.name, '"(%s)"' % ",".join(map(str, tensor.shape))
+            told["Data Type"], told["Shape"] = (
+                tensor.dtype.name,
+                '"(%s)"' % ",".join(map(str, tensor.shape)),
+            )
         lines.append(",".join(told[column] for column in _OF_OPS[form].split(",")))
     return lines
 

@@ -11,7 +11,16 @@ from in_process import run_here
 
 import goldwatch
 from goldwatch.dumps.write import TensorData
-from goldwatch.testing import DeviceDump, DeviceModel, DeviceOp, DeviceTensor, Place, as_statistics, dump_name, write_files
+from goldwatch.testing import (
+    DeviceDump,
+    DeviceModel,
+    DeviceOp,
+    DeviceTensor,
+    Place,
+    as_statistics,
+    dump_name,
+    write_files,
+)
 from goldwatch.testing.statistics_files import FORMS
 
 SHAPE = (1, 3, 4, 5)
@@ -25,12 +34,25 @@ def op(name, kind, values, source=(), origin=True):
 
 @pytest.fixture
 def net(tmp_path):
-    """Make a chain of four ops, its json, golden data and dumps; ``res`` gives out twice what it should."""
+    """Make a chain of four ops, its json, golden data and dumps; ``res`` gives out twice what it
+    should.
+    """
     random = np.random.RandomState(3)
-    values = {name: random.standard_normal(SHAPE).astype(np.float32) + 1 for name in ("conv", "act", "res", "out")}
+    values = {
+        name: random.standard_normal(SHAPE).astype(np.float32) + 1
+        for name in ("conv", "act", "res", "out")
+    }
     model, dumps, before = DeviceModel("net"), [], None
     source = (("data", 0),)
-    model.add(DeviceOp("data", "Data", (), (DeviceTensor(np.zeros(SHAPE, np.float16), "ND", "NCHW", "data"),), None))
+    model.add(
+        DeviceOp(
+            "data",
+            "Data",
+            (),
+            (DeviceTensor(np.zeros(SHAPE, np.float16), "ND", "NCHW", "data"),),
+            None,
+        )
+    )
     (tmp_path / "golden").mkdir()
     for number, (name, array) in enumerate(values.items()):
         kind = "Conv2D" if name == "conv" else "Relu"
@@ -71,7 +93,9 @@ def test_each_form_names_the_first_difference_and_what_to_dump(net, form):
     assert rows["act:output:0"]["metrics"]["MeanDifference"] < 1e-3
     assert rows["res:output:0"]["metrics"]["MeanDifference"] > 0.4
     assert rows["res:output:0"]["nan"] == {"target": 0, "golden": 0}
-    assert ("NormDifference" in rows["conv:output:0"]["metrics"]) and result["summary"]["by_statistics"] == 7
+    assert ("NormDifference" in rows["conv:output:0"]["metrics"]) and result["summary"][
+        "by_statistics"
+    ] == 7
     first = result["summary"]["first_divergence"]
     assert (first["op"], first["metric"], first["inputs"]) == ("res", "MeanDifference", "good")
     assert result["summary"]["suspects"] == [] and "recomputed" not in result["summary"]
@@ -95,18 +119,31 @@ def test_the_next_command_dumps_the_tensors_around(net):
 
 def test_the_columns_are_those_of_statistics_and_a_limit_of_ones_own_counts(net):
     as_statistics(str(net / "dump"), str(net / "stats"), "chosen")
-    done, _ = compare(net, "stats", "golden", "--limit", "MeanDifference=3", "--limit", "NormDifference=3")
+    done, _ = compare(
+        net, "stats", "golden", "--limit", "MeanDifference=3", "--limit", "NormDifference=3"
+    )
     (table,) = [name for name in os.listdir(str(net / "out")) if name.endswith(".csv")]
     with open(str(net / "out" / table), encoding="utf-8") as stream:
         header = stream.readline()
-    assert "LeastDistance,MeanDifference,NormDifference,RangeDifference,NotFiniteDifference" in header
+    assert (
+        "LeastDistance,MeanDifference,NormDifference,RangeDifference,NotFiniteDifference" in header
+    )
     assert "CosineSimilarity" not in header and done.returncode == 1
-    limits = ["RangeDifference=3", "RelativeEuclideanDistance=3", "MeanDifference=3", "NormDifference=3"]
-    done, _ = compare(net, "stats", "golden", *(word for limit in limits for word in ("--limit", limit)))
+    limits = [
+        "RangeDifference=3",
+        "RelativeEuclideanDistance=3",
+        "MeanDifference=3",
+        "NormDifference=3",
+    ]
+    done, _ = compare(
+        net, "stats", "golden", *(word for limit in limits for word in ("--limit", limit))
+    )
     assert done.returncode == 0 and "by statistics alone" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("target, golden", [("stats", "other"), ("stats", "dump"), ("dump", "stats")])
+@pytest.mark.parametrize(
+    "target, golden", [("stats", "other"), ("stats", "dump"), ("dump", "stats")]
+)
 def test_golden_data_may_be_statistics_or_dumps_too(net, target, golden):
     as_statistics(str(net / "dump"), str(net / "stats"), "chosen")
     as_statistics(str(net / "dump"), str(net / "other"), "msprobe")
@@ -114,7 +151,9 @@ def test_golden_data_may_be_statistics_or_dumps_too(net, target, golden):
     assert done.returncode == 0, done.stdout + done.stderr
     assert {row["verdict"] for row in result["rows"] if row["kind"] != "op"} == {"pass"}
     path = next(iter(sorted((net / "stats" / FOLDER).iterdir())))
-    path.write_text(path.read_text().replace("Output,0,", "Output,0,", 1).replace(",0,0,0,", ",2,0,0,"))
+    path.write_text(
+        path.read_text().replace("Output,0,", "Output,0,", 1).replace(",0,0,0,", ",2,0,0,")
+    )
     done, result = compare(net, target, golden)
     assert done.returncode == 1
     failing = [row for row in result["rows"] if row["verdict"] == "fail"]
@@ -131,7 +170,9 @@ def test_a_table_that_says_nothing_of_a_tensor_is_no_pass(net):
     with open(paths[0], "w", encoding="utf-8") as stream:
         stream.write("nothing\n")
     _, result = compare(net)
-    reasons = {row["tensor"]: row["reason"] for row in result["rows"] if row["verdict"] == "not_compared"}
+    reasons = {
+        row["tensor"]: row["reason"] for row in result["rows"] if row["verdict"] == "not_compared"
+    }
     assert "the device wrote no statistics of it" in reasons["act:output:0"]
     assert "names no columns of statistics" in reasons["conv"]
 
@@ -145,7 +186,12 @@ def test_rows_are_taken_as_they_are_appended(net):
     table = live / "statistic.csv"
     table.write_text("".join(lines[:3]))
     seen = []
-    where = {"model": str(net / "model.json"), "out": str(net / "out"), "until_idle": 0.3, "jobs": 1}
+    where = {
+        "model": str(net / "model.json"),
+        "out": str(net / "out"),
+        "until_idle": 0.3,
+        "jobs": 1,
+    }
     with goldwatch.watch(str(net / "live"), str(net / "golden"), **where) as rows:
         for row in rows:
             if row.kind == "output" and row.verdict in ("pass", "fail"):

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from goldwatch.errors import NotComparable
-from goldwatch.statistics_dumps.numbers import LEAST, MEAN, NORM, NOT_FINITE, RANGE, differences, odd_in, statistics_of
+from goldwatch.statistics_dumps.numbers import (
+    LEAST,
+    MEAN,
+    NORM,
+    NOT_FINITE,
+    RANGE,
+    differences,
+    odd_in,
+    statistics_of,
+)
 from goldwatch.statistics_dumps.table import Statistics
 from goldwatch.tensors.tensor import Tensor
 
@@ -32,7 +41,9 @@ def told(values, printed=False):
 @settings(deadline=None, max_examples=60)
 @given(FLOATS, st.integers(0, 99), st.booleans())
 def test_no_pair_is_closer_than_its_statistics_say(golden, seed, printed):
-    target = golden + np.random.RandomState(seed).standard_normal(golden.size) * np.abs(golden).max()
+    target = (
+        golden + np.random.RandomState(seed).standard_normal(golden.size) * np.abs(golden).max()
+    )
     found = differences(told(target, printed), statistics_of(Tensor.from_array(golden)))
     norm = np.linalg.norm(golden)
     distance = np.linalg.norm(target - golden) / norm if norm else math.inf
@@ -78,7 +89,9 @@ def test_padding_counts_as_zeros_and_hides_no_difference():
 
 def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
     golden = np.array([1.0, 2.0, 3.0, 4.0])
-    found = differences(told(np.array([1.0, np.nan, 3.0, 4.0])), statistics_of(Tensor.from_array(golden)))
+    found = differences(
+        told(np.array([1.0, np.nan, 3.0, 4.0])), statistics_of(Tensor.from_array(golden))
+    )
     assert found == {NOT_FINITE: 0.25}
     # A mask that the device's type has no number for may be infinite there.
     masked = statistics_of(Tensor.from_array(np.array([1.0, -1e30])), "float16")
@@ -87,7 +100,9 @@ def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
 
 def test_what_is_remarkable():
     assert odd_in(told(np.array([np.nan, 1.0, np.inf])), "float16") == ["1 NaN", "1 Inf"]
-    assert odd_in(told(np.array([65504.0, 1.0])), "float16") == ["65504, the largest number of float16"]
+    assert odd_in(told(np.array([65504.0, 1.0])), "float16") == [
+        "65504, the largest number of float16"
+    ]
     assert odd_in(told(np.array([65504.0, 1.0])), "float32") == []
     assert odd_in(told(np.zeros(3)), "float16") == ["nothing but 0"]
     assert odd_in(told(np.full(3, 7.0)), "int32") == ["one value throughout, 7"]

@@ -32,8 +32,13 @@ def test_cells_are_read_by_what_their_column_is_called():
 
 
 def test_a_count_that_adump_leaves_out_moves_no_other_cell():
-    whole, short = only(CHOSEN + "Input,0,4,DT_INT32,ND,2,9,5,4,90.5\nInput,1,4,DT_INT32,ND,2,5,4,90.5\n")
-    assert [told.statistics[4:8] for told in (whole, short)] == [(9, 5.0, 4.0, None), (None, 5.0, 4.0, None)]
+    whole, short = only(
+        CHOSEN + "Input,0,4,DT_INT32,ND,2,9,5,4,90.5\nInput,1,4,DT_INT32,ND,2,5,4,90.5\n"
+    )
+    assert [told.statistics[4:8] for told in (whole, short)] == [
+        (9, 5.0, 4.0, None),
+        (None, 5.0, 4.0, None),
+    ]
     assert short.statistics.norm == 90.5
 
 
@@ -44,7 +49,9 @@ def test_what_a_device_could_not_tell_is_nothing(cells):
 
 
 def test_a_header_that_is_written_again_is_no_row_and_a_line_under_way_waits():
-    rows = only(CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0\n" + CANN + "Input,1,2,DT_INT8,ND,2,1,0,")
+    rows = only(
+        CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0\n" + CANN + "Input,1,2,DT_INT8,ND,2,1,0,"
+    )
     assert [row.index for row in rows] == [0]
     # The AI CPU's own file has no end of line behind its last row.
     assert len(only(CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0")) == 1

@@ -1,4 +1,6 @@
-"""The trial of statistics: each run's dumps as tensors, and as statistics; what these find, miss and accuse beside those."""
+"""The trial of statistics: each run's dumps as tensors, and as statistics; what these find, miss
+and accuse beside those.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,24 @@ FORMS = ("default", "chosen")
 """With CANN's thirteen columns, and with an l2 norm."""
 
 
-def _rows(dump: str, golden: str, om: str, out: str, words: Sequence[str]) -> Tuple[int, Dict[str, Any]]:
+def _rows(
+    dump: str, golden: str, om: str, out: str, words: Sequence[str]
+) -> Tuple[int, Dict[str, Any]]:
     path = out + ".json"
-    given = ["compare", os.path.join(dump, PLACE.folder()), golden, "-f", om, "-o", out, "--quiet", "--table", "none", "--jobs", "1"]
+    given = [
+        "compare",
+        os.path.join(dump, PLACE.folder()),
+        golden,
+        "-f",
+        om,
+        "-o",
+        out,
+        "--quiet",
+        "--table",
+        "none",
+        "--jobs",
+        "1",
+    ]
     code, text = _goldwatch([*given, "--recompute", "none", "--json", path, *words])
     if code not in (0, 1):
         raise RuntimeError("compare ended with %s: %s" % (code, text[-2000:]))
@@ -32,19 +49,29 @@ def _rows(dump: str, golden: str, om: str, out: str, words: Sequence[str]) -> Tu
 
 
 def run_one(run: Run, scene: Scene) -> Optional[Found]:
-    """Return what tensors and statistics say of a run; None where no operator of the network can have the fault."""
+    """Return what tensors and statistics say of a run; None where no operator of the network can
+    have the fault.
+    """
     from goldwatch.testing import as_statistics
 
     with tempfile.TemporaryDirectory(dir=scene.folder) as here:
         golden, dump = scene.golden(False), scene.tree("all")
-        found: Found = {"run": run.text(), "net": run.net, "habit": run.habit, "fault": run.fault, "op": ""}
+        found: Found = {
+            "run": run.text(),
+            "net": run.net,
+            "habit": run.habit,
+            "fault": run.fault,
+            "op": "",
+        }
         random = np.random.RandomState(zlib.crc32(run.text().encode()) & 0x7FFFFFFF)
         if run.fault in KINDS:
             made = plant(run.fault, scene.device, scene.healthy, random)
             if made is None:
                 return None
             dump = os.path.join(here, "dump")
-            write_changed(scene.lowered, made.changed, made.store, scene.habit, "all", dump, scene.tree("all"))
+            write_changed(
+                scene.lowered, made.changed, made.store, scene.habit, "all", dump, scene.tree("all")
+            )
             _tell_planted(found, made, scene)
         elif run.fault:
             data = other_input(run.fault, scene.feeds, NETS[run.net].feed(run.number + 17))
@@ -61,7 +88,9 @@ def run_one(run: Run, scene: Scene) -> Optional[Found]:
         for form in FORMS:
             stats = os.path.join(here, form)
             as_statistics(dump, stats, form)
-            code, told = _rows(stats, golden, scene.om, os.path.join(here, "out_" + form), scene.options.words)
+            code, told = _rows(
+                stats, golden, scene.om, os.path.join(here, "out_" + form), scene.options.words
+            )
             found[form] = {"code": code, "rows": []}
             for row in told["rows"]:
                 if row["verdict"] in ("pass", "fail") and row["tensor"] in rows:
@@ -88,7 +117,11 @@ def work(given: Tuple[Unit, Options]) -> List[Found]:
             if run.fault == "golden-exchanged":
                 continue
             made = run_one(run, scene)
-            found.append(made if made is not None else {"run": run.text(), "left_out": "no operator can have it"})
+            found.append(
+                made
+                if made is not None
+                else {"run": run.text(), "left_out": "no operator can have it"}
+            )
     return found
 
 
@@ -111,7 +144,9 @@ def table(found: Sequence[Found]) -> List[str]:
     ]
     healthy = [entry for entry in runs if not entry["fault"]]
     groups = [("healthy", healthy)]
-    groups += [(name, [entry for entry in runs if entry["fault"] and fits(entry)]) for name, fits in SIZES]
+    groups += [
+        (name, [entry for entry in runs if entry["fault"] and fits(entry)]) for name, fits in SIZES
+    ]
     for name, group in groups:
         cells = []
         for where in ("tensors", *FORMS):
@@ -128,13 +163,20 @@ def table(found: Sequence[Found]) -> List[str]:
             rows = [row for entry in group for row in entry[form]["rows"]]
             failing = [row for row in rows if row[4] == "fail"]
             passing = [row for row in rows if row[4] == "pass"]
-            cells = [len(failing), sum(map(_fails, failing)), len(passing), sum(map(_fails, passing))]
+            cells = [
+                len(failing),
+                sum(map(_fails, failing)),
+                len(passing),
+                sum(map(_fails, passing)),
+            ]
             lines.append("| %s | %s | %s |" % (name, form, " | ".join(map(str, cells))))
     return lines
 
 
 def _place(entry: Found, where: str) -> str:
-    """Return where the first divergence of a run is, beside the planted operator, in the order of the execution."""
+    """Return where the first divergence of a run is, beside the planted operator, in the order of
+    the execution.
+    """
     rows = entry[FORMS[0] if where == "tensors" else where]["rows"]
     fails = _fails if where != "tensors" else lambda row: row[4] == "fail"
     order = {name: number for number, name in enumerate(dict.fromkeys(_op(row) for row in rows))}
@@ -143,7 +185,15 @@ def _place(entry: Found, where: str) -> str:
         return "silent" if at < 0 else "before"
     # Another input: wrong from the first operator on.
     planted = order.get(entry["op"], 0)
-    return "at" if at == planted else "before" if at < planted else "near" if at <= planted + RADIUS else "later"
+    return (
+        "at"
+        if at == planted
+        else "before"
+        if at < planted
+        else "near"
+        if at <= planted + RADIUS
+        else "later"
+    )
 
 
 def _op(row: Sequence[Any]) -> str:
