@@ -56,11 +56,11 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     geometry, notes = _geometry(task, golden, target)
     shape = golden.shape if geometry is None else geometry.shape
     known = _golden_known(task, golden)
-    counted = target.count if target.count is not None else task.target.count
-    padded = max(counted - known.count, 0)
-    if counted < known.count:
+    counted = target.elements if target.elements is not None else task.target.count
+    padded = max(counted - known.elements, 0)
+    if counted < known.elements:
         text = "golden differs in size: the statistics are of %d elements, golden %s has %d"
-        raise NotComparable(text % (counted, list(golden.shape), known.count))
+        raise NotComparable(text % (counted, list(golden.shape), known.elements))
     if padded:
         notes = (
             *notes,
@@ -69,10 +69,10 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
     slack = _slack(task, golden, known)
     values: Dict[str, Any] = differences(target, known, slack, padded)
     floats = task.target.dtype.kind == "f" or golden.dtype.kind == "f"
-    if len(values) == 1 and not values[NOT_FINITE] and known.count:
+    if len(values) == 1 and not values[NOT_FINITE] and known.elements:
         raise NotComparable("the statistics do not tell its mean, norm or range")
     values["StandardDeviation"] = {
-        "target": _spread(target, known.count, padded),
+        "target": _spread(target, known.elements, padded),
         "golden": _spread_of(known),
     }
     dtype = task.limited_as or task.target.dtype.name
@@ -139,7 +139,7 @@ def _made(tensor: Tensor) -> Statistics:
     """Return the statistics of a target that has its elements, where golden data are statistics."""
     known = statistics_of(tensor)
     return Statistics(
-        tensor.dtype.name, tensor.format, tensor.shape, None, known.count, known.max, known.min, known.mean, known.norm, known.nan,
+        tensor.dtype.name, tensor.format, tensor.shape, None, known.elements, known.max, known.min, known.mean, known.norm, known.nan,
         known.infinite, 0,
     )  # fmt: skip
 
@@ -154,17 +154,17 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
         not task.beside
         or task.row.kind != "output"
         or not may_cancel(task.row.op_type)
-        or not known.count
+        or not known.elements
     ):
         return found
     largest, bits = 0.0, rounding_of(target.dtype.name).fraction_bits
     for tensor in task.beside:
         if isinstance(tensor.source, StatisticsSource) and tensor.dtype.kind == "f":
             told = known_of(tensor.source.statistics, tensor.count)
-            if told is not None and told.count and math.isfinite(told.norm):
-                largest = max(largest, told.norm / math.sqrt(told.count))
+            if told is not None and told.elements and math.isfinite(told.norm):
+                largest = max(largest, told.norm / math.sqrt(told.elements))
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
-    rms = known.norm / math.sqrt(known.count)
+    rms = known.norm / math.sqrt(known.elements)
     return (
         max(found, math.ldexp(largest, -bits)) if rms * _CANCELLED < largest < math.inf else found
     )
@@ -180,7 +180,7 @@ def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[flo
 
 
 def _spread_of(known: Known) -> Dict[str, Optional[float]]:
-    square = known.norm**2 / max(known.count - known.nan - known.infinite, 1) - known.mean**2
+    square = known.norm**2 / max(known.elements - known.nan - known.infinite, 1) - known.mean**2
     return {"mean": _finite(known.mean), "std": _finite(math.sqrt(max(square, 0.0)))}
 
 

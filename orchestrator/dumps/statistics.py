@@ -39,7 +39,7 @@ class StatisticsDump:
     def __init__(self, path: str) -> None:
         self.path = path
         rows = rows_of(path)
-        self._rows = {(row.kind, row.index): row.statistics for row in rows}
+        self._rows = {(row.kind, row.number): row.statistics for row in rows}
         self.inputs = _infos("input", rows)
         self.outputs = _infos("output", rows)
 
@@ -64,7 +64,7 @@ class StatisticsDump:
 
 
 def _infos(kind: str, rows: Tuple[TensorRow, ...]) -> Tuple[TensorInfo, ...]:
-    found = {row.index: row.statistics for row in rows if row.kind == kind}
+    found = {row.number: row.statistics for row in rows if row.kind == kind}
     return tuple(
         _info(kind, index, found.get(index)) for index in range(max(found, default=-1) + 1)
     )
@@ -81,8 +81,8 @@ def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
     if shape is None:
         # Without dims the number of elements is what there is.
         count = (
-            told.count
-            if told.count is not None
+            told.elements
+            if told.elements is not None
             else (told.size or 0) * 8 // dtype.bits
             if dtype.bits and told.size
             else None
@@ -91,11 +91,11 @@ def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
     if told.empty:
         problem = "the device wrote no statistics of it (%s)" % (told.dtype or "no type")
     elif (
-        told.count is not None and told.shape is not None and element_count(told.shape) > told.count
+        told.elements is not None and told.shape is not None and element_count(told.shape) > told.elements
     ):
         problem = "its shape %s has more elements than were counted, %d" % (
             list(told.shape),
-            told.count,
+            told.elements,
         )
     layout = format_name(code) if code is not None else "ND"
     return TensorInfo(

@@ -56,8 +56,8 @@ class Known(NamedTuple):
 
     Attributes
     ----------
-    count
-        Elements.
+    elements
+        How many there are.
     max, min
         Of what is not NaN; None where there is nothing.
     mean, norm
@@ -68,7 +68,7 @@ class Known(NamedTuple):
         How many are so far below 0 that the device's type may have no number for them.
     """
 
-    count: int
+    elements: int
     max: Optional[float]
     min: Optional[float]
     mean: float
@@ -156,7 +156,7 @@ def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
     """
     if statistics.mean is None or not math.isfinite(statistics.mean):
         return None
-    count = elements if statistics.count is None else statistics.count
+    count = elements if statistics.elements is None else statistics.elements
     norm = statistics.norm
     if norm is None or not math.isfinite(norm):
         # No tensor of this mean and this range has a larger one.
@@ -199,7 +199,7 @@ def differences(
     padded
         How many elements of the target are padding, taken as 0.
     """
-    count = max(golden.count, 1)
+    count = max(golden.elements, 1)
     odd = abs((target.nan or 0) - golden.nan) if target.nan is not None else 0
     if target.infinite is not None:
         # A device of a smaller range may have made infinities of masks.
@@ -209,14 +209,14 @@ def differences(
             0,
         )
     found = {NOT_FINITE: odd / count}
-    if odd or not golden.count:
+    if odd or not golden.elements:
         return found
     scale = golden.norm / math.sqrt(count)
     errors = []
     mean, spread = target.mean, None
     finite = mean is not None and math.isfinite(mean) and not (target.nan or target.infinite)
     if finite and mean is not None:
-        mean *= (golden.count + padded) / count
+        mean *= (golden.elements + padded) / count
         off = max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0)
         found[MEAN] = _beside(off, scale)
         errors.append(off * math.sqrt(count))
@@ -282,6 +282,6 @@ def odd_in(told: Statistics, dtype: str) -> List[str]:
     found += ["%s Inf" % (told.infinite or "some")] if infinite else []
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
         found.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
-    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (told.count or 2) > 1:
+    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (told.elements or 2) > 1:
         found.append(CONSTANT + ", %.6g" % ends[0] if ends[0] else ALL_ZERO)
     return found

@@ -66,8 +66,8 @@ class Statistics(NamedTuple):
         As stored on the device.
     size
         Bytes.
-    count
-        Elements, padding included.
+    elements
+        How many there are, padding included.
     max, min
         Of all elements; of some writers NaN where the first one is.
     mean, norm
@@ -80,7 +80,7 @@ class Statistics(NamedTuple):
     format: str = ""
     shape: Optional[Tuple[int, ...]] = None
     size: Optional[int] = None
-    count: Optional[int] = None
+    elements: Optional[int] = None
     max: Optional[float] = None
     min: Optional[float] = None
     mean: Optional[float] = None
@@ -102,10 +102,10 @@ class Statistics(NamedTuple):
 
 
 class TensorRow(NamedTuple):
-    """One row: ``kind`` is ``input`` or ``output``."""
+    """One row: ``kind`` is ``input`` or ``output``, ``number`` which of them."""
 
     kind: str
-    index: int
+    number: int
     statistics: Statistics
 
 
@@ -343,7 +343,7 @@ def _dump_name(
     }
     key = tuple(found.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
     name = runs.get(key)
-    if name is not None and all((other.kind, other.index) != row[:2] for other in rows[name]):
+    if name is not None and all(other[:2] != row[:2] for other in rows[name]):
         return name
     stamp = number.get(
         "time",

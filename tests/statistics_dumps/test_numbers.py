@@ -32,7 +32,7 @@ def told(values, printed=False):
     shown = (lambda value: float("%g" % value)) if printed else float
     finite = values[np.isfinite(values)]
     return Statistics(
-        count=values.size, max=shown(np.nanmax(values)), min=shown(np.nanmin(values)), mean=shown(values.mean()),
+        elements=values.size, max=shown(np.nanmax(values)), min=shown(np.nanmin(values)), mean=shown(values.mean()),
         norm=shown(np.linalg.norm(finite)), nan=int(np.isnan(values).sum()), negative_inf=int((values == -np.inf).sum()),
         positive_inf=int((values == np.inf).sum()),
     )  # fmt: skip

@@ -26,9 +26,9 @@ def test_cells_are_read_by_what_their_column_is_called():
     told = row.statistics
     assert row[:2] == ("output", 1) and told.shape == (2, 3, 4) and told.dtype == "DT_FLOAT16"
     assert (told.max, told.min, told.mean, told.norm) == (1.5, -2.0, 0.25, None)
-    assert (told.count, told.nan, told.infinite) == (24, 3, 3)
+    assert (told.elements, told.nan, told.infinite) == (24, 3, 3)
     (row,) = only("Min Value,Index,Input/Output,Own\n7,0,Input,x\n")
-    assert row[:2] == ("input", 0) and row.statistics.min == 7 and row.statistics.count is None
+    assert row[:2] == ("input", 0) and row.statistics.min == 7 and row.statistics.elements is None
 
 
 def test_a_count_that_adump_leaves_out_moves_no_other_cell():
@@ -52,7 +52,7 @@ def test_a_header_that_is_written_again_is_no_row_and_a_line_under_way_waits():
     rows = only(
         CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0\n" + CANN + "Input,1,2,DT_INT8,ND,2,1,0,"
     )
-    assert [row.index for row in rows] == [0]
+    assert [row.number for row in rows] == [0]
     # The AI CPU's own file has no end of line behind its last row.
     assert len(only(CANN + "Input,0,2,DT_INT8,ND,2,1,0,1,2,0,0,0")) == 1
 
