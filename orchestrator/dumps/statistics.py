@@ -4,10 +4,13 @@ no elements.
 
 from __future__ import annotations
 
+import os
 from typing import Dict, Optional, Tuple
 
 from ..elements import element_count
 from ..errors import NotThere
+from ..filesystem.inputs import open_input
+from ..naming import is_hash_name
 from ..statistics_dumps.numbers import StatisticsSource
 from ..statistics_dumps.table import SUFFIX, Statistics, TensorRow, rows_of
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
@@ -16,12 +19,16 @@ from ..tensors.tensor import Tensor
 from .container import TensorInfo
 from .header import COMPLETE
 
+_BEGIN = b"Input/Output,"
 _LACKING = "the statistics have no row of it"
 
 
 def is_statistics(path: str) -> bool:
-    """Tell whether the path of a dump is one of statistics, by its name."""
-    return path.endswith(SUFFIX)
+    """Tell whether the path of a dump is one of statistics: by its name, of a hash name by its first bytes."""
+    if not is_hash_name(os.path.basename(path)):
+        return path.endswith(SUFFIX)
+    with open_input(path) as stream:
+        return stream.read(len(_BEGIN)) == _BEGIN
 
 
 class StatisticsDump:

@@ -9,6 +9,7 @@ folder).
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Dict, Iterable, List, Sequence, Tuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.listing import DumpEntry, walk
 from ..errors import UsageError
+from ..naming import compose_dump_name
 from ..tensors.tensor import Tensor
 from .dump import STATISTICS_HEADER, DeviceDump, statistics, write_files
 
@@ -123,12 +125,18 @@ def as_statistics(tree: str, root: str, form: str = "default") -> List[str]:
         elif listing.dumps:
             made = (
                 statistics_dump(
-                    listing.rel, os.path.basename(entry.path) + ".csv", _tensors(entry), form
+                    listing.rel, _file_name(entry), _tensors(entry), form
                 )
                 for entry in listing.dumps
             )
             paths += write_files(root, made)
     return paths
+
+
+def _file_name(entry: DumpEntry) -> str:
+    if entry.hash_name is None:
+        return os.path.basename(entry.path) + ".csv"
+    return compose_dump_name(replace(entry.name, kind="stats"))
 
 
 def op_lines(entry: DumpEntry, form: str) -> List[str]:

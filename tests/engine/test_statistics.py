@@ -208,3 +208,19 @@ def test_dumps_go_before_statistics_that_lie_among_them(net):
     done, result = compare(net, "dump")
     assert done.returncode == 1 and "by_statistics" not in result["summary"]
     assert {"CosineSimilarity"} <= set(result["rows"][-1]["metrics"])
+
+
+def test_the_hash_of_an_over_long_name_is_resolved(net):
+    long = "net/" + "part_" * 60
+    value = np.ones((2, 3), np.float16)
+    file = dump_name("Relu", long, 1, 1700000000000000)
+    write_files(str(net / "long"), [DeviceDump(FOLDER, file, [], [value])])
+    (path,) = as_statistics(str(net / "long"), str(net / "stats"))
+    assert os.path.basename(path).isdigit()
+    (net / "golden_long").mkdir()
+    with open(str(net / "golden_long" / "mapping.csv"), "w", encoding="utf-8") as stream:
+        stream.write("17.npy,%s.0.1700000000000000.npy\n" % long.replace("/", "_"))
+    np.save(str(net / "golden_long" / "17.npy"), value.astype(np.float32))
+    for golden in ("golden_long", "stats"):
+        done = run_here(["goldwatch", "compare", "stats", golden, "-o", "out", "--force"], net)
+        assert done.returncode == 0, done.stdout + done.stderr
