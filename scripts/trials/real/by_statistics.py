@@ -114,7 +114,8 @@ def work(given: Tuple[Unit, Options]) -> List[Found]:
         except LookupError as reason:
             return [{"run": run.text(), "left_out": str(reason)} for run in runs]
         for run in runs:
-            if run.fault == "golden-exchanged":
+            # One healthy run is like the other, and exchanged golden data are not the device's fault.
+            if run.fault == "golden-exchanged" or not (run.fault or run.form == "all"):
                 continue
             made = run_one(run, scene)
             found.append(
