@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence
 from .finding import Findings, Path
 from .models import Models
 
-_COMPARED = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
+COMPARED = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
 """Of dump_stats what compare judges by."""
 
 
@@ -46,13 +46,13 @@ class DumpRules:
         place
             Of ``dump_data``.
         items
-            What ``dump_stats`` asks for; None: the default, or the consumer does not know it.
+            What ``dump_stats`` asks for; None: the default.
         """
         if data != "stats":
             return
         written = "a CSV of statistics is written in place of each dump, no tensor"
         fix = "compare takes these files as TARGET and says which tensors to dump then"
-        lacking = [name for name in _COMPARED if items is not None and name not in items]
+        lacking = [name for name in COMPARED if items is not None and name not in items]
         if items is None:
             fix += '; with "L2norm" among dump_stats (CANN 8.5) it finds more'
         elif lacking:

@@ -201,6 +201,9 @@ def test_rows_are_taken_as_they_are_appended(net):
                     stream.write("".join(lines[3:]))
     assert seen == [("conv", "pass"), ("act", "pass"), ("res", "fail"), ("out", "fail")]
     assert rows.result.first_divergence.op == "res" and rows.result.summary.rows == 8
+    where["out"] = str(net / "again")
+    with goldwatch.watch(str(net / "live"), str(net / "whole"), **where) as rows:
+        assert {row.verdict for row in rows if row.kind != "op"} == {"pass"}
 
 
 def test_dumps_go_before_statistics_that_lie_among_them(net):
