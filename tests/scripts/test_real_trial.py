@@ -316,16 +316,15 @@ def test_what_statistics_find_is_counted_by_where_it_is(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     from trials.real import by_statistics
 
-    def row(op, elements, mean):
-        measured = {"NotFiniteDifference": 0.0, "MeanDifference": mean}
-        return [op + ":output:0", "Relu", "output", "float16", elements, "", 0.1, 0.1, measured, [2], ""]
+    def row(op, elements, statistics):
+        return [op + ":output:0", "Relu", "output", "float16", elements, statistics, 0.1, 0.1, {}, [2], ""]
 
     def entry(fault, *rows):
         return {"fault": fault, "op": "b", "moved": 0.5, "roundings": 99, "default": {"rows": rows}, "chosen": {"rows": rows}}
 
     found = [
-        entry("", row("a", "pass", 0.0), row("b", "pass", 0.1)),
-        entry("shift", row("a", "pass", 0.0), row("b", "fail", 0.0), row("c", "fail", 0.1)),
+        entry("", row("a", "pass", "pass"), row("b", "pass", "fail")),
+        entry("shift", row("a", "pass", "pass"), row("b", "fail", "pass"), row("c", "fail", "fail")),
         {"left_out": "its type does not suit it"},
     ]
     lines = by_statistics.table(found)
