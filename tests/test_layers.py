@@ -37,6 +37,7 @@ LAYERS = (
     ("goldwatch.netfiles",),
     ("goldwatch.tensors",),
     ("goldwatch.operators",),
+    ("goldwatch.statistics_dumps",),
     ("goldwatch.dumps",),
     ("goldwatch.model",),
     ("goldwatch.comparing",),

@@ -71,6 +71,8 @@ def lines_of(document: Document) -> Iterator[str]:
     for name in ("buffers", "spaces"):
         for region in document.get(name, ()):
             yield "  %s %d: %d bytes at %d" % (name[:-1], region["index"], region["bytes"], region["offset"])
+    for entry in document.get("remarkable", ())[:_MOST]:
+        yield "  remarkable: " + _remarkable_line(entry)
     for row in document.get("rows", ()):
         yield "  " + _statistics_row(row)
     for record in document.get("records", ()):
@@ -172,6 +174,7 @@ def _tree_lines(document: Document) -> Iterator[str]:
         ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
         ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
         ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
+        ("remarkable statistics", [_remarkable_line(entry) for entry in document.get("remarkable", ())]),
         (_NOT_FINITE, [_not_finite_line(entry) for entry in document.get("not_finite", ())]),
         ("files that are no dumps", document["foreign"]),
         ("notes", document["notes"]),
@@ -184,6 +187,11 @@ def _tree_lines(document: Document) -> Iterator[str]:
                 yield "    … and %d more" % (len(entries) - _MOST)
     for content in document.get("contents", ()):
         yield from lines_of(content)
+
+
+def _remarkable_line(entry: Document) -> str:
+    where = "" if entry.get("step") is None else " in step %s on device %s" % (entry["step"], entry["device"])
+    return "%s %s%s: %s" % (" ".join(filter(None, (entry["op_type"], entry["op"]))), entry["tensor"], where, entry["what"])
 
 
 def _not_finite_line(entry: Document) -> str:

@@ -10,7 +10,8 @@ from ..comparing.row import MEASURES
 from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..naming import printable
-from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
+from ..statistics_dumps.numbers import MEASURES as STATISTICS
+from ..verdict.limits import LIMITED, Limit, Limits, for_statistics, named_limits, natural_comparison, parse_limit
 from .common import format_option, option_group, print_json, put, put_wrapped
 
 limit_options = option_group(
@@ -91,4 +92,7 @@ def limits(limit_texts: Sequence[str], limits_name: Optional[str], custom: Optio
     put("" if lines else "no metric decides")
     if any(limit.metric == "DifferentElements" for limit in chosen.entries):
         put_wrapped("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.", "")
+    told = [limit for limit in for_statistics(chosen).entries if limit.metric in STATISTICS and not limit.selector]
+    if told:
+        put_wrapped("Where statistics were dumped, they decide: %s; wider ones of some types." % ", ".join(map(str, told)), "")
     return 0

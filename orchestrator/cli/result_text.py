@@ -13,13 +13,14 @@ from ..errors import GoldwatchError
 from ..results.byplace import place_lines
 from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
+from ..statistics_dumps.numbers import MEASURES
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, sentence_lines, use_colour, wrapped
 from .giving import lacking_options
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
 from .shell import command_words, shell_lines, shell_word
-from .verdict_text import closer_words, verdict_lines
+from .verdict_text import closer_words, narrow_words, verdict_lines
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
@@ -134,9 +135,14 @@ def verdict_line(result: RunResult) -> str:
 
 
 def next_words(result: RunResult) -> List[str]:
-    """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result."""
-    words = replay_words(result)
+    """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result.
+
+    After statistics it is the configuration that dumps the tensors around the first divergence.
+    """
     summary = result.summary
+    if summary.first is not None and summary.first.metric in MEASURES:
+        return narrow_words(result.options)
+    words = replay_words(result)
     # The one that the sentence before it names.
     culprits = [] if summary.culprit is None else [summary.culprit]
     culprits += [(entry.op, entry.place) for entry in summary.suspects]

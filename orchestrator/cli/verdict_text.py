@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..verdict.summary import Summary
     from ..verdict.suspects import Suspect
 
+NARROW_RADIUS = 3
+"""How far from the first divergence tensors are dumped after statistics: docs/statistics.md tells how often that holds the culprit."""
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2
 _ALIKE = 0.02
@@ -83,6 +85,13 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     model = [word for option, path in named if path for word in (option, path)]
     words = command_words(["goldwatch", "compare-op"], operands, [*model, "-o", folder or os.path.join(options.out, "detail")])
     return [shell_word(word) for word in words]
+
+
+def narrow_words(options: ComparisonOptions) -> List[str]:
+    """Return the words of the command that writes what dumps the tensors around the first divergence of a comparison of statistics."""
+    words = ["--narrow", options.out, "--radius", str(NARROW_RADIUS), "--data", "tensor"]
+    words += ["--dump-path", options.target.rstrip(os.sep) + "_tensors", "-o", os.path.join(options.out, "acl.json")]
+    return [shell_word(word) for word in command_words(["goldwatch", "config", "new"], [], words)]
 
 
 def _folder_of(target: str, place: Place) -> str:

@@ -8,16 +8,19 @@ from typing import Mapping, Optional, Tuple, Union
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import JoinedDump
+from ..dumps.statistics import StatisticsDump
 from ..errors import NotComparable
 from ..model.row_plan import INPUT, OUTPUT, DumpedOp
 from ..tensors.tensor import Tensor
 from .same_dump import keeps_values, may_cancel
 
-AnyDump = Union[DumpFile, JoinedDump]
+AnyDump = Union[DumpFile, JoinedDump, StatisticsDump]
 
 
 def open_dump(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
     """Open a dump file, or the files of an op's slices (by their numbers) as one; raises what :meth:`DumpFile.open` raises."""
+    if entry.name.kind == "stats":
+        return StatisticsDump(entry.path)
     if slices is None:
         return DumpFile.open(entry.path, partial=True)
     return JoinedDump({number: DumpFile.open(part.path, partial=True) for number, part in slices.items()})

@@ -25,6 +25,7 @@ from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
+from ..dumps.statistics import StatisticsDump
 from ..elements import element_count
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.asked import EVERYTHING, Asked
@@ -354,6 +355,9 @@ class Planner:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
             rows.append(refuse(row, error.message, error.cause))
+            return
+        if plan.quantisation is not None and isinstance(dump, StatisticsDump):
+            rows.append(refuse(row, "statistics of quantised values are not dequantised", "dtype"))
             return
         if plan.quantisation is not None:
             target = dequantised(target, plan.quantisation)

@@ -27,6 +27,7 @@ from .second_pass import KLPass, compare_blocks
 from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
 from .slices import BY_CHANCE, borders, slice_axes
+from .statistics_pair import compare_statistics, told_by_statistics
 from .sums import PairSums
 from .unchanged import looks, unless_changed
 from .user_metrics import with_user_metrics
@@ -104,6 +105,8 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
 def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], settings: Settings) -> Row:
     """Compare a task's target with a golden tensor that is open; returns as :func:`compare_pair`."""
     try:
+        if told_by_statistics(task, golden):
+            return compare_statistics(task, golden, settings)
         found = converted(task, golden, settings.conversions)
         geometry = geometry_of(found, golden)
         require_zero_padding(found, geometry)

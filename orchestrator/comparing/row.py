@@ -45,6 +45,9 @@ NOTHING_FINITE = "nothing_finite"
 SAMPLED = "sampled"
 """Row.warning: only a sample of the elements was compared, as was asked for."""
 
+BY_STATISTICS = "statistics"
+"""Row.warning: only statistics were compared, for no elements were dumped."""
+
 DECIDED_OTHERWISE = "decided_otherwise"
 BY_ROUNDING = "by_rounding"
 """Row.warning: it holds decisions near a tie that are others than golden ones, or what follows from such; golden data do not fit it."""
@@ -97,7 +100,8 @@ class Row:
         The limits that decided, as texts joined by ``; ``: those that are not met of a failing row, all that were looked
         at of a passing one. Empty where no limit decided.
     warning
-        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``, ``sampled`` or ``decided_otherwise``.
+        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``, ``sampled``, ``statistics`` or
+        ``decided_otherwise``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
         ``changed`` (a file, while it was compared), ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so);

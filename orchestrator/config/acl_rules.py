@@ -65,6 +65,9 @@ class AclRules(DumpRules):
         self._path()
         self._step()
         self._stats()
+        items = dump.get("dump_stats")
+        if not self._on("dump_debug") and not self._scene():
+            self.statistics(dump.get("dump_data"), _DUMP + ("dump_data",), items if isinstance(items, list) else None)
         self._needs_dump(fields, item_fields)
         entries = dump.get("dump_list")
         if isinstance(entries, list):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional, Sequence
 
-from .finding import Findings
+from .finding import Findings, Path
 from .models import Models
+
+COMPARED = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
+"""Of dump_stats what compare judges by."""
 
 
 class DumpRules:
@@ -34,3 +37,24 @@ class DumpRules:
         self.cann = cann
         self.folder: Optional[str] = None
         self.dumps_models = False
+
+    def statistics(self, data: Any, place: Path, items: Optional[Sequence[Any]] = None) -> None:
+        """Say what is written in place of tensors where ``dump_data`` is ``stats``.
+
+        Parameters
+        ----------
+        place
+            Of ``dump_data``.
+        items
+            What ``dump_stats`` asks for; None: the default.
+        """
+        if data != "stats":
+            return
+        written = "a CSV of statistics is written in place of each dump, no tensor"
+        fix = "compare takes these files as TARGET and says which tensors to dump then"
+        lacking = [name for name in COMPARED if items is not None and name not in items]
+        if items is None:
+            fix += '; with "L2norm" among dump_stats (CANN 8.5) it finds more'
+        elif lacking:
+            fix += "; it finds more with what dump_stats leaves out: %s" % ", ".join(lacking)
+        self.findings.note("statistics-only", place, 'dump_data is "stats"', written, fix)

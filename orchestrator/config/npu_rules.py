@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
 from .cann import NPU_SINCE
-from .dump_rules import DumpRules
+from .dump_rules import COMPARED, DumpRules
 from .finding import ERROR, NOTE, WARNING, Path
 from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
 from .path_rules import check_dump_path, check_variables
@@ -75,6 +75,9 @@ class NpuRules(DumpRules):
             self._step()
         self._layers()
         self._idle()
+        if self._may_be_on("enable_dump"):
+            # Nobody here knows dump_stats.
+            self.statistics(values.get("dump_data"), ("dump_data",), COMPARED)
         self.dumps_models = self._may_be_on("enable_dump")
 
     def _is_on(self, name: str) -> bool:

@@ -23,6 +23,7 @@ from ..naming import (
     sanitise_golden,
 )
 from ..records import quickly_made
+from ..statistics_dumps.table import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
 from ..wording import listed, plural
 from .container import DumpFile
@@ -31,6 +32,7 @@ from .golden_remarks import MANIFEST_FILE, original_name
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place
+from .statistics import StatisticsDump, is_statistics
 from .tree import tree_of
 
 if TYPE_CHECKING:
@@ -198,7 +200,10 @@ class GoldenSet:
             if rel not in self.unresolved and path not in self._known:
                 self.unresolved.append(rel)
             return os.path.exists(mapping) and self._add_mapping(mapping, os.path.relpath(mapping, self.folder))
-        return self._add_named(path, rel, name, None)
+        inside = table_paths(path) if is_table_of_ops(path) else ()
+        for one in inside:
+            self._add_named(one, os.path.join(rel, os.path.basename(one)), os.path.basename(one), None)
+        return bool(inside) or self._add_named(path, rel, name, None)
 
     def put(self, entry: GoldenEntry) -> None:
         """Add a tensor, whatever the name of its file."""
@@ -380,7 +385,7 @@ class GoldenSet:
         if golden_name is not None:
             return self._add_file(GoldenFile(path, rel, golden_name, hash_name))
         dump_name = parse_dump_name(full_name)
-        if dump_name is not None and dump_name.kind == "dump":
+        if dump_name is not None and (dump_name.kind == "dump" or (dump_name.kind == "stats" and self.kind in ("empty", "npu"))):
             return self._add_dump(DumpEntry(path, rel, dump_name, hash_name))
         return False
 
@@ -458,6 +463,8 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     """
     if entry.kind == "npy":
         return open_npy(entry.path), None
+    if entry.kind == "npu" and is_statistics(entry.path):
+        return StatisticsDump(entry.path).tensor(entry.io, entry.index), None
     dump = DumpFile.open(entry.path)
     index = entry.index
     if entry.kind == "container":

@@ -20,6 +20,7 @@ from ..naming import (
     parse_golden_name,
     read_mapping,
 )
+from ..statistics_dumps.table import is_table_of_ops, table_paths
 
 MAX_DEPTH = 100
 GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
@@ -73,6 +74,8 @@ class FolderListing:
         Files with golden names (npy, pb, quant).
     unresolved
         Names of files with a hash name that mapping.csv does not explain.
+    tables
+        Names of tables of statistics whose rows name their ops.
     others
         Names of all other files.
     mapping
@@ -94,6 +97,7 @@ class FolderListing:
     stats: List[DumpEntry] = field(default_factory=list)
     golden: List[GoldenFile] = field(default_factory=list)
     unresolved: List[str] = field(default_factory=list)
+    tables: List[str] = field(default_factory=list)
     others: List[str] = field(default_factory=list)
     mapping: Optional[str] = None
     folders: List[str] = field(default_factory=list)
@@ -108,7 +112,7 @@ class FolderListing:
 
 
 def list_folder(folder: str, rel: str = "") -> FolderListing:
-    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv.
+    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv and other tables (.csv).
 
     A folder that cannot be listed gives an empty listing with a note.
     """
@@ -165,7 +169,18 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
     elif is_hash_name(name):
         hashes.append(name)
     elif not classify(listing, name, name, None):
-        listing.others.append(name)
+        (listing.tables if is_table_of_ops(entry.path) else listing.others).append(name)
+
+
+def listed_statistics(listing: FolderListing) -> List[DumpEntry]:
+    """Return the statistics of a folder's dumps, each op of a table as a file of its own, by timestamp."""
+    found = list(listing.stats)
+    for name in listing.tables:
+        for path in table_paths(os.path.join(listing.folder, name)):
+            dump = parse_dump_name(os.path.basename(path))
+            if dump is not None:
+                found.append(DumpEntry(path, os.path.join(listing.rel, name, os.path.basename(path)), dump))
+    return sorted(found, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
 
 def classify(listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]) -> bool:

@@ -20,6 +20,8 @@ import os
 import re
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
+from ..statistics_dumps.table import SUFFIX
+
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _CLOCK = r"(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z"
 _TIME = re.compile(r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])" + _CLOCK)
@@ -119,6 +121,8 @@ def place_of(folder: str, op_names: Set[str]) -> Place:
         Names of the ops whose dumps it holds.
     """
     names = os.path.abspath(folder).split(os.sep)
+    # A table of statistics is asked as if it were the folder of the dumps that it stands for.
+    names = names[:-1] if names[-1].endswith(SUFFIX) and os.path.isfile(folder) else names
     time, device, model, model_id, step = ([""] * 5 + names)[-5:]
     if is_time(model_id) and is_number(step):
         return Place(model_id, step)

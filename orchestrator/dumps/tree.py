@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
 from ..wording import plural
-from .listing import DumpEntry, FolderListing, walk
+from .listing import DumpEntry, FolderListing, listed_statistics, walk
 from .place import Place, name_order, place_of, time_order
 
 ALL_TIMES = "all"
@@ -78,6 +78,8 @@ class DumpTree:
         Folders that have the place of a step and hold nothing.
     unlisted
         (folder relative to root, reason) of folders that could not be listed.
+    statistics
+        Whether the dumps are statistics in place of tensors.
 
     Raises
     ------
@@ -103,6 +105,11 @@ class DumpTree:
         self.empty: List[Combo] = []
         self.unlisted: List[Tuple[str, str]] = []
         combos: List[Combo] = []
+        # Statistics stand for the dumps where there are neither these nor golden files.
+        self.statistics = not any(listing.dumps or listing.golden for listing in listings)
+        for listing in listings if self.statistics else ():
+            listing.dumps, listing.stats = listed_statistics(listing), []
+        self.statistics = self.statistics and any(listing.dumps for listing in listings)
         for listing in listings:
             self.notes.extend(listing.notes)
             self._passed_over.extend(listing.passed_over)
@@ -137,6 +144,18 @@ class DumpTree:
 def op_key(name: DumpName) -> Tuple[Any, ...]:
     """Return what files of repeated runs of one op (or one slice of it) have in common."""
     return (name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
+
+
+def holds_statistics(root: str) -> bool:
+    """Tell whether a folder holds statistics in place of dumps: the first file at or below it that is either, or golden, tells."""
+    if not os.path.isdir(root):
+        return False
+    for listing in walk(root, "TARGET"):
+        if listing.dumps or listing.golden:
+            return False
+        if listing.stats or listing.tables:
+            return True
+    return False
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:
@@ -214,7 +233,8 @@ def _tell(tree: DumpTree) -> None:
     if many:
         tree.notes.append(_taken(tree.combos))
     for combo in tree.combos:
-        text = "took %s: %d dump files" % (combo.label(), len(combo.files))
+        what = "statistics of %d dumps" if tree.statistics else "%d dump files"
+        text = "took %s: %s" % (combo.label(), what % len(combo.files))
         repeated = len(combo.files) - len({op_key(entry.name) for entry in combo.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated

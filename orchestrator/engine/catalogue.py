@@ -40,6 +40,8 @@ class Catalogue:
         (time, device, model) of runs that do not count.
     only_time
         Where set: only files of this time count, and those without a time.
+    statistics
+        Whether the files that count are statistics in place of dumps; None before the first. Where a dump came first none are.
     """
 
     def __init__(self, shown: str) -> None:
@@ -52,6 +54,7 @@ class Catalogue:
         self.left: Set[TimeOf] = set()
         self._came: Set[TimeOf] = set()
         self.only_time: Optional[str] = None
+        self.statistics: Optional[bool] = None
         self._folders: Dict[Tuple[str, Place], FileFolder] = {}
         self._ops: Dict[Tuple[Any, ...], Tuple[Any, ...]] = {}
         self._places: Dict[str, Place] = {}
@@ -97,8 +100,9 @@ class Catalogue:
                 return None, None
             self.unresolved.pop(path, None)
         name = parse_dump_name(full_name or own)
-        if name is None or name.kind != "dump":
+        if name is None or name.kind == "overflow" or (name.kind == "stats" and self.statistics is False):
             return None, None
+        self.statistics = name.kind == "stats"
         place = self._place(folder, name.op_name)
         if self.is_left(place) or self._is_link_within(path):
             return None, None

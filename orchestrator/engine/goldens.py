@@ -14,6 +14,7 @@ from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE, is_hash_name, lacks_a_part, meant_golden_name, parse_dump_name, parse_golden_name
 from ..results.store import RunStore
+from ..statistics_dumps.table import is_table_of_ops
 from .options import EACH, ONE
 from .signature import Signature, look_at
 
@@ -163,7 +164,7 @@ class Goldens:
         name = os.path.basename(path)
         if name in (MAPPING_FILE, MANIFEST_FILE):
             return self._look_at_mapping(path)
-        if not self._is_golden(name):
+        if not self._is_golden(name) and not (self.dumps_too and is_table_of_ops(path)):
             if meant_golden_name(name) is not None or lacks_a_part(name):
                 self.misnamed.add(path)
             return False
@@ -190,7 +191,7 @@ class Goldens:
         if is_hash_name(name) or parse_golden_name(name) is not None:
             return True
         dump = parse_dump_name(name)
-        return self.dumps_too and dump is not None and dump.kind == "dump"
+        return self.dumps_too and dump is not None and dump.kind != "overflow"
 
     def _whole(self, path: str) -> bool:
         try:

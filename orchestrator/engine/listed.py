@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .result import RunResult
 
 _NOTES_TOLD = 3
+BY_STATISTICS = (
+    "TARGET holds statistics (dump_data is stats): rows are judged by max, min, mean and, where it was dumped, l2 norm; "
+    "an error that leaves these as they are is not seen"
+)
 
 
 def compare_folders(
@@ -56,6 +60,7 @@ def compare_folders(
         By Ctrl-C; what was done stays usable.
     """
     options.require_dumps(to_come=comparers is not None)
+    options = options.of_statistics()
     return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force, on_row)
 
 
@@ -92,6 +97,7 @@ class _Listing(Source):
         run.goldens.take(self.golden)
         run.prepare_rows()
         run.notes += self.tree.notes + _golden_notes(run)
+        run.notes += [BY_STATISTICS] if self.tree.statistics else []
         run.left_out += self.tree.left_notes
         run.catalogue.left = {combo.place.run for combo in self.tree.left}
         engine.places.settled = True

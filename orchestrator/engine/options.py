@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..config.plan import DumpPlan
+from ..dumps.tree import holds_statistics
 from ..errors import FormatError, UsageError, require_folder
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
+from ..statistics_dumps.numbers import MEASURES as STATISTICS
 from ..verdict.judging import RowJudge
 from ..verdict.limits import Limits
 from .user_code import UserCode, find_user_code
 
-AUTO, ONE, EACH = "auto", "one", "each"
+AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"
 
 LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
@@ -160,6 +162,19 @@ class ComparisonOptions:
         if not (to_come and self.target) or os.path.exists(self.target):
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
+
+    def of_statistics(self, told: bool = False) -> ComparisonOptions:
+        """Return the options for a TARGET that holds statistics in place of tensors (``told``: it does); the same for any other.
+
+        Statistics have columns of their own, unless others were asked for, and nothing is computed again from them.
+        """
+        told = told or (self.plan is not None and self.plan.data == "stats")
+        told = told or holds_statistics(self.target) or holds_statistics(self.golden)
+        if not told:
+            return self
+        if self.metrics != METRICS:
+            return replace(self, recompute=NONE)
+        return replace(self, metrics=("StandardDeviation", *STATISTICS), recompute=NONE)
 
     def require_own_out(self) -> None:
         """Raise UsageError where OUT is TARGET or GOLDEN itself: what is read would hold result files. It may lie in either."""

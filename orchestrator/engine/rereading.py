@@ -24,6 +24,7 @@ from ..verdict.observations import ObservedOp
 from ..verdict.seen import Observation
 from .engine import Engine
 from .recomputation import Recomputation
+from .signature import look_at
 
 _YOUNGER_S = 60.0
 
@@ -116,7 +117,7 @@ class RunReader(TensorReader):
     def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
         """Return a pair by its dump file's name in the rows; None when the file is gone."""
         file = self._engine.catalogue.of_row(target_file)
-        if file is None or not os.path.exists(file.path):
+        if file is None or look_at(file.path) is None:
             return None
         tasks = self._engine.plan_again(file).tasks
         return next((task for task in tasks if task.row.tensor == tensor), None)

@@ -6,6 +6,8 @@ import os
 import stat
 from typing import NamedTuple, Optional
 
+from ..statistics_dumps.table import mark_of
+
 OUTDATED = "outdated"
 DELETED_PREFIX = "deleted "
 
@@ -32,9 +34,15 @@ class Signature(NamedTuple):
 
 
 def look_at(path: str) -> Optional[Signature]:
-    """Return the signature of a regular file (links are followed); None when it is not there, or is none."""
+    """Return the signature of a regular file (links are followed); None when it is not there, or is none.
+
+    Of an op in a table of statistics it is that of the op's rows, whatever is appended for others.
+    """
     try:
         status = os.stat(path)
+    except NotADirectoryError:
+        mark = mark_of(path)
+        return None if mark is None else Signature(mark[0], 0, mark[2], mark[1])
     except OSError:
         return None
     return Signature(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns) if stat.S_ISREG(status.st_mode) else None

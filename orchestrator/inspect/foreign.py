@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_input
@@ -19,6 +19,9 @@ from ..netfiles.caffe_v0 import read_upgraded
 from ..netfiles.caffemodel import weight_shapes
 from ..netfiles.graphdef import GraphFile
 from ..netfiles.onnx_model import OnnxModel
+from ..statistics_dumps.numbers import ALL_ZERO, odd_in
+from ..statistics_dumps.table import TensorRow, read_table
+from ..tensors.dtypes import dtype_by_name
 
 Document = Dict[str, Any]
 
@@ -44,8 +47,8 @@ def foreign_document(path: str) -> Optional[Document]:
     plain = kind.name == kinds.TEXT and parse_dump_name(os.path.basename(path)) is None
     if kind.name in _NOT_HERE and not plain and not is_raw(path):
         return None
-    if kind.name == kinds.STATISTICS:
-        return _statistics(path)
+    if kind.name in (kinds.STATISTICS, kinds.MINDSPORE_STATISTICS):
+        return _statistics(path, kind.words)
     readers: Dict[str, Callable[[str, Document], None]] = {
         kinds.PROTOTXT: _prototxt, kinds.CAFFEMODEL: _caffemodel, kinds.ONNX: _onnx, kinds.GRAPH_DEF: _graph_def,
     }  # fmt: skip
@@ -90,17 +93,38 @@ def _graph_def(path: str, document: Document) -> None:
     document.update(ops=len(nodes), types=_counted(node.op for node in nodes), inputs=inputs)
 
 
-def _statistics(path: str) -> Document:
-    """Return the rows of statistics as they stand: which columns there are differs between versions of CANN."""
-    document: Document = {"kind": "statistics", "path": path, "version": None, "what": kinds.WORDS[kinds.STATISTICS], "rows": []}
+def _statistics(path: str, what: str) -> Document:
+    """Return the rows of statistics as they stand, and what is remarkable in them, worst first."""
+    document: Document = {"kind": "statistics", "path": path, "version": None, "what": what, "remarkable": [], "rows": []}
     try:
         text = read_input(path, STATISTICS_BYTES).decode("utf-8", "replace")
         rows: List[Dict[str, str]] = [
             {str(name).strip(): (value or "").strip() for name, value in row.items() if name is not None}
             for row in csv.DictReader(io.StringIO(text))
         ]
-    except (GoldwatchError, csv.Error) as error:
+        told = read_table(path).rows
+    except (GoldwatchError, csv.Error, OSError) as error:
         document["problem"] = str(error)
         return document
     document["rows"] = rows
+    document["remarkable"] = in_order([found for name in told for found in remarkable(name or os.path.basename(path), told[name])])
     return document
+
+
+def remarkable(name: str, rows: Sequence[TensorRow]) -> List[Document]:
+    """Return what is remarkable in the statistics of an op's tensors: op, tensor and a phrase of each (schemas/inspect.schema.json)."""
+    dump = parse_dump_name(name)
+    op = {"op": name, "op_type": ""} if dump is None else {"op": dump.op_name, "op_type": dump.op_type}
+    found = ((row, odd_in(row.statistics, _type_name(row.statistics.dtype))) for row in rows)
+    return [{**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in found if odd]
+
+
+def in_order(found: List[Document]) -> List[Document]:
+    """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's range, then constant ones."""
+    signs = ("NaN", "Inf", "largest number", ALL_ZERO)
+    return sorted(found, key=lambda entry: next((rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)))
+
+
+def _type_name(name: str) -> str:
+    found = dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
+    return "" if found is None else found.name

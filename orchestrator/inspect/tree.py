@@ -10,13 +10,15 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ..dumps.complete import NO_LAW, Completeness, probe
 from ..dumps.container import DumpFile
 from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
-from ..dumps.listing import DumpEntry, FolderListing, walk
+from ..dumps.listing import DumpEntry, FolderListing, listed_statistics, walk
 from ..dumps.overflow import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
 from ..kinds.advice import without_dumps_so_far
 from ..naming import MAPPING_FILE
+from ..statistics_dumps.table import rows_of
 from .file import Document, inspect_file
+from .foreign import in_order, remarkable
 from .statistics import UNUSUAL
 
 _OWN_FILES = ("manifest.json", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.lock", "result.json")
@@ -65,6 +67,7 @@ class _Tree:
         self.tasks: Dict[Any, List[Tuple[Place, str]]] = {}
         self.paths: List[str] = []
         self.dumps: Dict[Place, List[DumpEntry]] = {}
+        self.told: List[DumpEntry] = []
 
     def take(self, listing: FolderListing) -> None:
         """Add one folder."""
@@ -101,11 +104,19 @@ class _Tree:
             self.hashed.append({"file": rel, "op": op_name})
 
     def _take_others(self, listing: FolderListing) -> None:
-        for entry in listing.stats:
-            self.statistics += 1
-            self.files += 1
-            self.bytes += os.path.getsize(entry.path) if os.path.isfile(entry.path) else 0
-            self.paths.append(entry.path)
+        paths = [entry.path for entry in listing.stats] + [os.path.join(listing.folder, name) for name in listing.tables]
+        told = listed_statistics(listing) if paths else []
+        if told and not listing.dumps:
+            place = place_of(listing.folder, {entry.name.op_name for entry in told})
+            known = self.places.setdefault(place, {**place.document(), "ops": set(), "files": 0, "bytes": 0})
+            known["ops"].update((entry.name.op_type, entry.name.op_name) for entry in told)
+            known["files"] += len(paths)
+            known["bytes"] += sum(map(_size, paths))
+        self.told += told
+        self.statistics += len(paths)
+        self.files += len(paths)
+        self.bytes += sum(map(_size, paths))
+        self.paths += paths
         self.hashed += [{"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved]
         self.foreign += [os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES]
         if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:
@@ -153,6 +164,7 @@ class _Tree:
         }
         if stats:
             document["contents"] = [inspect_file(path, True) for path in self.paths]
+            document["remarkable"] = in_order([found for entry in self.told for found in _remarkable(entry)])
             document["not_finite"] = self._not_finite(dict(zip(self.paths, document["contents"])))
         return document
 
@@ -191,6 +203,19 @@ class _Tree:
                 entry["ops"] += [op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)]
         entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
+
+
+def _remarkable(entry: DumpEntry) -> List[Document]:
+    place = place_of(os.path.dirname(entry.path), {entry.name.op_name})
+    try:
+        found = remarkable(os.path.basename(entry.path), rows_of(entry.path))
+    except (GoldwatchError, OSError):
+        return []  # The file's own document says what is wrong.
+    return [{**place.document(), **told} for told in found]
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
 def _unusual(tensors: Sequence[Document], kind: str) -> Dict[str, int]:

@@ -19,7 +19,7 @@ _WANTED_MODEL = "the json of the om (%s), or GE's text graph ge_proto_*_Build.tx
 _WANTED_DUMPS = "dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}"
 _WANTED_GOLDEN = "golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps"
 _OWN_COMPARISON = "their values have no op of a compiled graph to belong to: "
-_DUMP_TENSORS = "to compare tensors, dump once more with dump_data tensor; goldwatch inspect shows what the statistics tell"
+_NAME_FOLDER = "name their folder: statistics are compared where no dumps and no golden files lie among them; goldwatch inspect shows them"
 
 _MODEL: Dict[str, str] = {
     kinds.QUANT_CONFIG: "the quantisation json is what AMCT writes beside the quantised model (*_quant.json)",
@@ -27,14 +27,14 @@ _MODEL: Dict[str, str] = {
 }
 _FORMS_OF_GE = (kinds.GE_ONNX, kinds.GE_READABLE)
 _DUMPED: Dict[str, str] = {
-    kinds.STATISTICS_DUMP: _DUMP_TENSORS,
+    kinds.STATISTICS_DUMP: _NAME_FOLDER,
     kinds.CONVERTED: "name the dump files themselves: they are read as the device wrote them",
     kinds.MSPROBE: _OWN_COMPARISON
     + "msprobe compare is for two such dumps; here the dumps of a graph (acl.json, TorchAir, DumpConfig) are",
     kinds.FX: "they are golden values for the dumps of GE: TARGET is the folder that holds GE's dump files",
     kinds.ATB: _OWN_COMPARISON + "msit llm compare is for two such dumps",
     kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them (file_format bin) can be compared",
-    kinds.MINDSPORE_STATISTICS: "with saved_data tensor and file_format bin MindSpore dumps tensors that can be compared",
+    kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
@@ -158,8 +158,8 @@ _FILE_HINTS: Dict[str, str] = {
     kinds.PICKLE: "a pickle is never loaded (it can run code): %s" % _DUMPED[kinds.TORCH],
     kinds.NUMBERS: _GOLDEN[kinds.NUMBERS],
     kinds.NPZ: _GOLDEN[kinds.NPZ],
-    kinds.STATISTICS: _DUMP_TENSORS,
-    kinds.MINDSPORE_STATISTICS: _DUMPED[kinds.MINDSPORE_STATISTICS],
+    kinds.STATISTICS: _NAME_FOLDER,
+    kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.LFS: "fetch it: git lfs pull",
     kinds.NPY: "an npy file is known by its ending: call it *.npy",
 }

@@ -133,7 +133,8 @@ class Tensor:
         """Raise FormatError unless the source has the bytes of all elements."""
         needed = nbytes(self.dtype, self.count)
         if needed > self.source.nbytes:
-            raise FormatError("%s %s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), needed, self.source.nbytes))
+            text = "%s %s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), needed, self.source.nbytes)
+            raise FormatError(getattr(self.source, "lacking", text))
 
     def array(self) -> Array:
         """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions).

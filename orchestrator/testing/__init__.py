@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
     from .server import DumpServer, Event, Report
+    from .statistics_files import as_statistics, statistics_dump
     from .synthetic import Network
     from .training import Training, Wrong
 
@@ -34,11 +35,13 @@ __all__ = [
     "Report",
     "Training",
     "Wrong",
+    "as_statistics",
     "dump_name",
     "overflow_record",
     "quota",
     "recorded",
     "statistics",
+    "statistics_dump",
     "write_files",
 ]
 
@@ -51,6 +54,7 @@ if not TYPE_CHECKING:
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
         server=("DumpServer", "Event", "Report"),
+        statistics_files=("as_statistics", "statistics_dump"),
         synthetic=("Network",),
         training=("Training", "Wrong"),
     )

@@ -18,7 +18,7 @@ from ..tensors.tensor import WINDOW_BYTES
 Bytes = Callable[[], Iterator[Part]]
 GENERATIONS = ("task", "stream", "ffts+")
 
-_STATS_HEADER = (
+STATISTICS_HEADER = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,"
     "Count,Nan Count,Negative Inf Count,Positive Inf Count"
 )
@@ -202,15 +202,17 @@ def overflow_record(place: Place, task_id: int, timestamp_us: int, stream_id: Op
     return DeviceDump(place.folder(), name, outputs=[payload], op_name="Node_OpDebug")
 
 
-def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]]) -> DeviceDump:
-    """Return a statistics file (``dump_data`` ``stats``): the vendor's thirteen columns and the given rows.
+def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]], header: str = STATISTICS_HEADER) -> DeviceDump:
+    """Return a statistics file (``dump_data`` ``stats``) with the given rows.
 
     Parameters
     ----------
     name
         Of :func:`dump_name` with ``stats``.
+    header
+        The vendor's thirteen columns by default.
     """
-    lines = [_STATS_HEADER] + [",".join(str(cell) for cell in row) for row in rows]
+    lines = [header] + [",".join(str(cell) for cell in row) for row in rows]
     data = ("\n".join(lines) + "\n").encode("utf-8")
     return DeviceDump(folder, name, source=lambda: iter([data]))
 

@@ -20,6 +20,8 @@ from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
 from .op_faults import KINDS as OP_FAULTS
 from .server import CHUNK_BYTES, DumpServer
+from .statistics_files import FORMS as STATISTICS
+from .statistics_files import as_statistics
 from .synthetic import MODEL_FILE, NETWORK_FILE, Network
 from .training import Training, Wrong
 
@@ -127,6 +129,20 @@ def _array(path: str) -> Any:
             return np.load(stream, allow_pickle=False)
     except ValueError as error:
         raise FormatError("no .npy file: %s" % error, path) from None
+
+
+@program.command()
+@click.argument("tree")
+@click.argument("root")
+@click.option("--form", type=click.Choice(STATISTICS), default=STATISTICS[0], show_default=True, help="Whose files, and which columns.")
+def statistics(tree: str, root: str, form: str) -> None:
+    """Write below ROOT what a device writes in place of TREE's dumps where dump_data is stats: a CSV of statistics.
+
+    Example: python -m goldwatch.testing statistics run/dump run/stats && goldwatch compare run/stats run/golden -f run/model.json -o out
+    """
+    if os.path.isdir(root) and os.listdir(root):
+        raise UsageError("%s is not empty" % root, hint="take another folder")
+    put("%s: %d files of statistics" % (root, len(as_statistics(tree, root, form))))
 
 
 @program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")

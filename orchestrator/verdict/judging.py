@@ -9,8 +9,9 @@ from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Option
 
 from ..comparing.pair_task import Decision
 from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
+from ..statistics_dumps import numbers as statistics
 from .deciding import decides
-from .limits import ANY, DEFAULTS, Limit, Limits, Subject
+from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
 """The metrics that mean something between two bool tensors."""
@@ -22,6 +23,9 @@ _BY_CHANCE = frozenset(str(limit) for limit in DEFAULTS if limit.metric == WORST
 
 _DEFAULTS = frozenset(map(str, DEFAULTS))
 _BY_DECISION = frozenset(str(limit) for limit in DEFAULTS if limit.metric == DIFFERENT)
+
+_WHERE_MEASURED = frozenset((DIFFERENT, *statistics.MEASURES))
+"""Metrics whose limits say nothing of a row without them."""
 
 _NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
 
@@ -71,10 +75,12 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
     not_applicable
         Metrics that make no sense for this tensor (most for bool against bool): they neither pass nor fail. Any other metric that is NaN
         or was not computed fails, but for DifferentElements, which is NaN wherever it does not apply: NaN or Inf at different positions,
-        and a golden of zeros against other values, come out as such.
+        and a golden of zeros against other values, come out as such. Statistics are judged by the limits of their own.
     subject
         Which limits hold for the tensor.
     """
+    if values.get(statistics.NOT_FINITE) is not None:
+        limits = for_statistics(limits)
     entries = limits.for_subject(subject)
     whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(limit.metric == DIFFERENT for limit in entries)
     looked_at: List[Limit] = []
@@ -82,7 +88,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
     for limit in entries:
         value = metric_number(values.get(limit.metric))
         undefined = math.isnan(value)
-        if limit.metric in not_applicable or (undefined and limit.metric == DIFFERENT):
+        if limit.metric in not_applicable or (undefined and limit.metric in _WHERE_MEASURED):
             continue
         if whole and limit.metric in DISTANCES and (not limit.selector or limit in DEFAULTS):
             continue
@@ -115,6 +121,8 @@ def subject_of(row: Row) -> Subject:
 def judge_row(row: Row, limits: Limits) -> Judgement:
     """Judge a finished row's metrics again; of a failing row, by the limits that decided (others may be missed by rounding alone)."""
     names = row.decided_by.split("; ") if row.verdict == FAIL and row.decided_by else []
+    if statistics.NOT_FINITE in row.metrics:
+        return judge(row.metrics, limits, (), subject_of(row))
     deciding = Limits(tuple(limit for limit in limits.entries if str(limit) in names)) if names else limits
     return judge(row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row))
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 import operator
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
+from ..statistics_dumps import numbers as statistics
 
 _MOST_KNOWN = 4096
 
@@ -26,7 +28,7 @@ LARGER = ">"
 SMALLER = "<"
 AT_MOST = "<="
 AT_LEAST = ">="
-LIMITED = tuple(name for name in MEASURES if name != "StandardDeviation")
+LIMITED = (*(name for name in MEASURES if name != "StandardDeviation"), *statistics.MEASURES)
 SELECTORS = ("dtype", "type", "op")
 """What a limit may be restricted to, the weakest first; a limit without any is weaker still."""
 
@@ -130,7 +132,7 @@ def best_value(metric: str) -> Optional[float]:
 
 def natural_comparison(metric: str) -> str:
     """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``<`` for every other metric."""
-    return {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST}.get(metric, SMALLER)
+    return {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST, statistics.NOT_FINITE: AT_MOST}.get(metric, SMALLER)
 
 
 def _column(metric: str) -> int:
@@ -145,12 +147,26 @@ def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple
     )
 
 
+def _statistical(mean: float, norm: float, ends: float, *dtypes: str) -> Tuple[Limit, ...]:
+    values = ((statistics.MEAN, mean), (statistics.NORM, norm), (statistics.RANGE, ends))
+    return tuple(Limit(metric, SMALLER, value, "dtype" if dtype else "", dtype) for dtype in dtypes for metric, value in values)
+
+
 DEFAULTS = (
     *_three(0.99, 0.03, 0.15, ""),
     Limit(DIFFERENT, AT_MOST, 0.0),
     *_three(0.97, 0.2, 0.5, "bfloat16"),
     *_three(0.95, 0.3, 0.7, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
 )
+
+STATISTICAL = (
+    Limit(statistics.NOT_FINITE, AT_MOST, 0.0),
+    *_statistical(0.005, 0.01, 0.03, ""),
+    *_statistical(0.03, 0.05, 0.1, "bfloat16"),
+    *_statistical(0.05, 0.1, 0.3, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    *_statistical(0.1, 0.1, 0.1, "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"),
+)
+"""Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where they come from: docs/statistics.md."""
 
 VENDOR = (
     Limit("CosineSimilarity", LARGER, 0.99),
@@ -263,6 +279,18 @@ class Limits:
             The document is not of that form.
         """
         return Limits(limits_of_document(document, others))
+
+
+@lru_cache(maxsize=16)
+def for_statistics(limits: Limits) -> Limits:
+    """Return the limits of rows that are judged by statistics: STATISTICAL, with the user's own in
+    their places; none where none hold.
+    """
+    if not limits.entries:
+        return limits
+    least = (replace(limit, metric=statistics.LEAST) for limit in limits.entries if limit.metric == "RelativeEuclideanDistance")
+    own = (limit for limit in limits.entries if limit.metric in statistics.MEASURES)
+    return Limits((*least, *STATISTICAL)).overlaid(own)
 
 
 def limits_of_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Tuple[Limit, ...]:

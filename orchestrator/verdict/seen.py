@@ -24,6 +24,7 @@ from ..comparing.row import (
 from ..dumps.place import Place, name_order
 from ..elements import element_count
 from ..model.row_plan import DEQUANTISED_MARK
+from ..statistics_dumps.numbers import NOT_FINITE
 from .judging import metric_number
 
 COSINE = "CosineSimilarity"
@@ -43,8 +44,8 @@ COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
-EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, GOLDEN_ALONE, ROUNDED = 32, 64, 128, 256, 512, 1024, 2048
-REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | GOLDEN_ALONE | ROUNDED
+EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE, GOLDEN_ALONE, ROUNDED, STATISTICAL = 32, 64, 128, 256, 512, 1024, 2048, 4096
+REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE | GOLDEN_ALONE | ROUNDED | STATISTICAL
 """Marks of a row, see :class:`SeenRow`."""
 
 
@@ -157,7 +158,7 @@ class SeenRow(NamedTuple):
         read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
         (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``), or hold NaN or Inf, and the target none
         (``GOLDEN_ALONE``); only a sample was compared (``SAMPLE``); it was decided otherwise near a tie (``OTHERWISE``); it is
-        outside its limits by rounding alone (``ROUNDED``).
+        outside its limits by rounding alone (``ROUNDED``); it was compared by statistics alone (``STATISTICAL``).
     found
         What was found in the tensor.
     """
@@ -248,6 +249,8 @@ def _marks(row: Row, judged: Row) -> int:
         marks = GOLDEN_ALONE if row.nan["golden"] or row.inf["golden"] else 0
     if row.warning == SAMPLED:
         marks |= SAMPLE
+    if NOT_FINITE in row.metrics:
+        marks |= STATISTICAL
     if row.warning == BY_ROUNDING:
         marks |= ROUNDED
     if row.warning == DECIDED_OTHERWISE:

@@ -6,6 +6,7 @@ import math
 from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..statistics_dumps.numbers import LEAST, MEASURES, NOT_FINITE
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .judging import beside_limit
@@ -97,7 +98,19 @@ def _where(place: Place) -> str:
     return step + ("" if place.device is None else " on device %s" % place.device) + host
 
 
+def _by_statistics(first: FirstDivergence) -> str:
+    """Return what statistics tell of whose error it is, and how sure they are that there is one: they never tell the first for certain."""
+    sure = "that is beyond its limit for certain" if first.metric in (LEAST, NOT_FINITE) else "that is likely, not certain"
+    inputs = {
+        GOOD: "the statistics of its inputs agree, which does not prove them right",
+        BAD: "%s differed already" % (first.bad_input or "an input"),
+    }.get(first.inputs, "of its inputs not all statistics are known")
+    return " (%s); %s: dump the tensors around it to see whose error it is." % (sure, inputs)
+
+
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.metric in MEASURES:
+        return _by_statistics(first)
     if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
         again = "; computed again from the golden input (the device's was not dumped) it comes out otherwise"
         return again + ", so the error may be its own, or that of other data given to the device."

@@ -27,6 +27,7 @@ from .seen import (
     REMARKABLE,
     ROUNDED,
     SAMPLE,
+    STATISTICAL,
     WITH_NAN,
     SeenRow,
     seen_row,
@@ -85,6 +86,8 @@ class Summary:
         The operator that the sentence names as the one to look at, and its place (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
+    by_statistics
+        How many rows were compared by statistics alone; 0: not in result.json.
     culprits
         Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
     hosts
@@ -115,6 +118,7 @@ class Summary:
     sentence: str = ""
     culprit: Optional[Tuple[str, Place]] = None
     sampled: int = 0
+    by_statistics: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
     recomputed: Optional[Mapping[str, Any]] = None
@@ -144,6 +148,7 @@ class Summary:
             "steps_without_golden": list(self.steps_without_golden),
             **({} if self.recomputed is None else {"recomputed": dict(self.recomputed)}),
             **({"sampled": self.sampled} if self.sampled else {}),
+            **({"by_statistics": self.by_statistics} if self.by_statistics else {}),
             **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
             **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
@@ -227,6 +232,7 @@ def summarise(
         sentence=explain(worst.first, compared, suspects, worst.own),
         culprit=culprit(worst.first, suspects, worst.own) if compared else None,
         sampled=marked(SAMPLE),
+        by_statistics=marked(STATISTICAL),
         recomputed=None if reader is None else reader.recomputed(),
     )
 
@@ -246,7 +252,7 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        remarkable = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, OTHERWISE, ROUNDED)
+        remarkable = (EMPTY, WITH_NAN, GOLDEN_NAN, GOLDEN_ALONE, SAMPLE, STATISTICAL, OTHERWISE, ROUNDED)
         self.tensors: Dict[int, List[str]] = {mark: [] for mark in remarkable}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
@@ -289,6 +295,7 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         GOLDEN_ALONE: "golden data that hold NaN or Inf where the device has numbers: the golden run made them",
         OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
         ROUNDED: "left limits by rounding alone: every operator up to there was computed again and is right",
+        STATISTICAL: "been compared by statistics alone, which do not see an error that leaves them as they are",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
     }
     return tuple(text for mark, finding in findings.items() for text in _about(tensors[mark], finding))

@@ -14,6 +14,7 @@ from ..engine.engine import Engine
 from ..engine.signature import Signature, look_at
 from ..engine.target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
 from ..naming import MAPPING_FILE
+from ..statistics_dumps.table import SUFFIX, is_table_of_ops, table_paths
 
 SETTLE_S = 1.0
 
@@ -55,6 +56,12 @@ class Arrivals:
                 self.activity = time.monotonic()
             for waiting in self.catalogue.waiting_for_mapping(os.path.dirname(path)):
                 self.later(waiting)
+            return
+        if path.endswith(SUFFIX) and is_table_of_ops(path):
+            if self.catalogue.other_changed(path):
+                self.activity = time.monotonic()
+                for one in table_paths(path):
+                    self.look(one)
             return
         before = path in self.catalogue.unresolved
         file, fresh = self.engine.meet(path)

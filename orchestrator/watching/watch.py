@@ -14,6 +14,7 @@ from ..engine.addresses import note_regions
 from ..engine.closing import finish_rows, judge_by_others, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
+from ..engine.listed import BY_STATISTICS
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnStage
 from ..engine.result import RunResult
@@ -22,6 +23,7 @@ from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
 from ..results.records import PROVISIONAL
+from ..statistics_dumps.table import is_statistics_file
 from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
@@ -76,7 +78,7 @@ class Watch:
         on_standing: Optional[Callable[[Standing], None]] = None,
         left_alone: Sequence[str] = (),
     ) -> None:
-        self.options = options
+        self.options = options = options.of_statistics()
         self.watch = watch or WatchOptions()
         self.watch.check(options)
         self.say = say
@@ -265,9 +267,20 @@ class Watch:
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places)
         for path in paths:
+            if self.catalogue.statistics is None and is_statistics_file(path):
+                self._take_statistics()
             self.arrivals.look(path)
         if len(self.engine.places) != places:
             self.store.set(_TIMES, sorted({place.run for place in self.engine.places if place.time is not None}, key=str))
+
+    def _take_statistics(self) -> None:
+        """The first file tells that statistics come in place of dumps: these have columns of their own."""
+        self.say("note: " + BY_STATISTICS)
+        self.run.notes.append(BY_STATISTICS)
+        if self.options.metrics != self.options.of_statistics(told=True).metrics:
+            self.options = self.run.options = self.options.of_statistics(told=True)
+            self.store.set("inputs", self.watch.identity(self.options, self.command))
+            self.run.prepare_rows()
 
     def _wait(self) -> None:
         due = self.arrivals.next_due_s()

@@ -110,7 +110,7 @@ def test_size_against_free_space(config, om, monkeypatch):
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
     assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]
-    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space")]
+    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space"), ("note", "statistics-only")]
     assert found(config(dump_mode="all"), [om]) == [("warning", "disk-space")]
     assert found(config(dump_mode="all"), [om], elsewhere=True) == [("note", "dump-size")]
     assert found(config(dump_list=[{"model_name": "net", "layer": ["soft/max"]}]), [om]) == [("note", "dump-size")]
@@ -137,3 +137,13 @@ def test_only_twenty_layers_get_a_suggestion(config, om):
     messages = [finding.message for finding in report.findings if finding.rule == "unknown-layer"]
     assert len(messages) == 30
     assert sum("did you mean 'fused_conv'" in message for message in messages) == 20
+
+
+def test_what_is_written_in_place_of_tensors_is_said(config, om):
+    report = check_file(config(dump_data="stats"), [om])
+    (note,) = [finding for finding in report.findings if finding.rule == "statistics-only"]
+    assert note.severity == "note" and "CSV" in note.consumer and 'with "L2norm"' in note.fix
+    report = check_file(config(dump_data="stats", dump_stats=["Max", "Min", "Avg", "L2norm"]), [om])
+    (note,) = [finding for finding in report.findings if finding.rule == "statistics-only"]
+    assert note.fix.endswith("what dump_stats leaves out: Nan, Negative Inf, Positive Inf")
+    assert not [finding for finding in check_file(config(), [om]).findings if finding.rule == "statistics-only"]

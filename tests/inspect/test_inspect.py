@@ -224,6 +224,21 @@ def test_statistics_are_told_row_by_row(tmp_path):
     assert "Output 0 DT_FLOAT16 ND 2x3: Max Value nan, Nan Count 3, Own Column 7" in text
 
 
+def test_what_is_remarkable_in_statistics_comes_first(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    header = "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Nan Count\n"
+    ops = {"fine": "1,-1,0", "zero": "0,0,0", "full": "65504,1,0", "odd": "3,1,2", "same": "7,7,0"}
+    lines = ['Relu,%s,1,0,17,output,0,4,float16,"(2,)",%s\n' % op for op in ops.items()]
+    (folder / "statistic.csv").write_text(header + "".join(lines))
+    code, found = document(tmp_path / "dump", "--stats")
+    assert code == 0 and [entry["op"] for entry in found["remarkable"]] == ["odd", "full", "zero", "same"]
+    assert (found["places"][0]["ops"], found["statistics_files"], found["foreign"]) == (5, 1, [])
+    code, text, _ = inspect(folder / "statistic.csv")
+    lines = text.splitlines()
+    assert lines[1] == "  remarkable: Relu odd output:0: 2 NaN" and "fine" in lines[5]
+
+
 @pytest.mark.parametrize("ending", ["prototxt", "txt"])
 def test_an_original_model_is_told_by_its_nodes(tmp_path, ending):
     path = tmp_path / ("net." + ending)

@@ -20,7 +20,6 @@ FOLDERS = {
     kinds.FX: ["net/0/mm-aten.mm.default.OUTPUT.0.20240125031118787351.npy"],
     kinds.ATB: ["tensors/0/1_LinearOperation/after/intensor0.bin", "tensors/0/1_LinearOperation/after/outtensor0.bin"],
     kinds.MINDSPORE: ["rank_0/Net/0/0/Conv2D.Conv2D-op12.0.0.1623124369613540.output.0.DefaultFormat.float16.npy"],
-    kinds.STATISTICS_DUMP: [os.path.join(STEP, "Relu.relu.3.3.1700000000000001.csv")],
     kinds.CONVERTED: ["Relu.relu.3.3.1700000000000001.output.0.npy", "Relu.relu.3.3.1700000000000001.input.0.npy"],
     kinds.TORCH: ["conv.pt", "relu.pt"],
     kinds.RAW: ["net_0.bin"],

@@ -310,3 +310,24 @@ def test_without_an_index_it_says_what_cannot_be_had(tmp_path, monkeypatch):
     done = trial(tmp_path, "--nets", "vad", "--cache", "cache")
     assert done.returncode == 1 and "not to be had: vad\nnothing to try" in done.stdout
     assert "silero-vad==6.2.3 cannot be had: ERROR: No matching distribution" in done.stderr
+
+
+def test_what_statistics_find_is_counted_by_where_it_is(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    from trials.real import by_statistics
+
+    def row(op, elements, statistics):
+        return [op + ":output:0", "Relu", "output", "float16", elements, statistics, 0.1, 0.1, {}, [2], ""]
+
+    def entry(fault, *rows):
+        return {"fault": fault, "op": "b", "moved": 0.5, "roundings": 99, "default": {"rows": rows}, "chosen": {"rows": rows}}
+
+    found = [
+        entry("", row("a", "pass", "pass"), row("b", "pass", "fail")),
+        entry("shift", row("a", "pass", "pass"), row("b", "fail", "pass"), row("c", "fail", "fail")),
+        {"left_out": "its type does not suit it"},
+    ]
+    lines = by_statistics.table(found)
+    assert lines[2].startswith("| healthy | 1 | 0 | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 1 | 0 |")
+    assert lines[3].startswith("| moved > 3 % | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |")
+    assert "| moved > 3 % | default | 2 | 1 | 1 | 0 |" in lines

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -459,13 +459,15 @@ def planned(
     return units
 
 
-def run_all(units: Iterable[Unit], options: Options, jobs: int) -> Iterator[Dict[str, Any]]:
-    """Yield what came of each run, scene by scene."""
+def run_all(
+    units: Iterable[Unit], options: Options, jobs: int, do: Callable[..., Any] = _work
+) -> Iterator[Dict[str, Any]]:
+    """Yield what came of each run, scene by scene; ``do`` does those of one."""
     work = [(unit, options) for unit in units if unit[1]]
     if jobs == 1:
         for entry in work:
-            yield from _work(entry)
+            yield from do(entry)
         return
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
-        for part in pool.imap_unordered(_work, work):
+        for part in pool.imap_unordered(do, work):
             yield from part

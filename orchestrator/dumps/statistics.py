@@ -1,0 +1,118 @@
+"""A dump of which only statistics were written: it is asked as a dump file is, and its tensors have
+no elements.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Optional, Tuple
+
+from ..elements import element_count
+from ..errors import NotThere
+from ..filesystem.inputs import open_input
+from ..naming import is_hash_name
+from ..statistics_dumps.numbers import StatisticsSource
+from ..statistics_dumps.table import SUFFIX, Statistics, TensorRow, rows_of
+from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name
+from ..tensors.formats import format_code, format_name
+from ..tensors.tensor import Tensor
+from .container import TensorInfo
+from .header import COMPLETE
+
+_BEGIN = b"Input/Output,"
+_LACKING = "the statistics have no row of it"
+
+
+def is_statistics(path: str) -> bool:
+    """Tell whether the path of a dump is one of statistics: by its name, of a hash name by its first bytes."""
+    if not is_hash_name(os.path.basename(path)):
+        return path.endswith(SUFFIX)
+    with open_input(path) as stream:
+        return stream.read(len(_BEGIN)) == _BEGIN
+
+
+class StatisticsDump:
+    """The statistics of one op's inputs and outputs; attributes as those of
+    :class:`goldwatch.dumps.container.DumpFile`.
+
+    Raises
+    ------
+    FormatError, MissingPath
+        The file holds no such rows, or cannot be read.
+    """
+
+    state, expected_bytes, actual_bytes, nulls_left_out = COMPLETE, 0, 0, False
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        rows = rows_of(path)
+        self._rows = {(row.kind, row.number): row.statistics for row in rows}
+        self.inputs = _infos("input", rows)
+        self.outputs = _infos("output", rows)
+
+    def info(self, kind: str, index: int) -> TensorInfo:
+        """Return what is known of one tensor; NotComparable where there is no row of it."""
+        infos: Dict[str, Tuple[TensorInfo, ...]] = {"input": self.inputs, "output": self.outputs}
+        if not 0 <= index < len(infos[kind]):
+            raise NotThere(
+                "%s has no %s %d (%d %ss)" % (self.path, kind, index, len(infos[kind]), kind)
+            )
+        return infos[kind][index]
+
+    def tensor(self, kind: str, index: int) -> Tensor:
+        """Return one tensor, which has everything but elements; raises as :meth:`info`, and
+        NotComparable for one without statistics.
+        """
+        info = self.info(kind, index)
+        if info.problem is not None:
+            raise NotThere("%s %d of %s: %s" % (kind, index, self.path, info.problem))
+        source = StatisticsSource(self._rows[kind, index], self.path)
+        return Tensor(info.dtype, info.shape, info.format, source)
+
+
+def _infos(kind: str, rows: Tuple[TensorRow, ...]) -> Tuple[TensorInfo, ...]:
+    found = {row.number: row.statistics for row in rows if row.kind == kind}
+    return tuple(
+        _info(kind, index, found.get(index)) for index in range(max(found, default=-1) + 1)
+    )
+
+
+def _info(kind: str, index: int, told: Optional[Statistics]) -> TensorInfo:
+    if told is None:
+        return TensorInfo(
+            kind, index, dtype_by_code(0), "ND", (), None, 0, None, 0, 0, problem=_LACKING
+        )
+    dtype = _dtype(told.dtype)
+    code = format_code(told.format)
+    shape, problem = told.shape, None
+    if shape is None:
+        # Without dims the number of elements is what there is.
+        count = (
+            told.elements
+            if told.elements is not None
+            else (told.size or 0) * 8 // dtype.bits
+            if dtype.bits and told.size
+            else None
+        )
+        shape = () if count is None else (count,)
+    if told.empty:
+        problem = "the device wrote no statistics of it (%s)" % (told.dtype or "no type")
+    elif (
+        told.elements is not None and told.shape is not None and element_count(told.shape) > told.elements
+    ):
+        problem = "its shape %s has more elements than were counted, %d" % (
+            list(told.shape),
+            told.elements,
+        )
+    layout = format_name(code) if code is not None else "ND"
+    return TensorInfo(
+        kind, index, dtype, layout, shape, None, 0, None, told.size or 0, 0, problem=problem
+    )
+
+
+def _dtype(name: str) -> DType:
+    """Return the type by any of its names: ``DT_FLOAT16``, ``float16``, ``Float16``; one that is
+    not known is not decodable.
+    """
+    bare = name[3:] if name.upper().startswith("DT_") else name
+    return dtype_by_name(bare) or DType(-1, "unknown(%s)" % (name or "none"), 0, "", None)

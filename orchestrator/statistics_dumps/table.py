@@ -1,0 +1,359 @@
+"""The CSV files of statistics, read by their headers: which columns there are, and in what order,
+differs between writers and versions.
+
+Two forms: one file for each dump (CANN: the dump's own name and ``.csv``), and one for a whole
+folder, whose rows name their ops (``statistic.csv`` of MindSpore and msprobe). Of the second each
+op has a path of its own: the file's, and below it the name that the dump would have, as if the file
+were a folder.
+
+Sources: CANN's public device code (AI CPU and adump), the public code and documents of MindSpore
+and of msprobe.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+import zlib
+from functools import lru_cache
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..errors import FormatError
+from ..filesystem.inputs import read_input
+from ..naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
+
+SUFFIX = ".csv"
+LARGEST_BYTES = 256 << 20
+
+_HEAD_BYTES = 4096
+_NAMES: Dict[str, Tuple[str, ...]] = {
+    "kind": ("input/output", "io"),
+    "index": ("index", "slot"),
+    "op_type": ("op type",),
+    "op_name": ("op name",),
+    "task": ("task id",),
+    "stream": ("stream id",),
+    "time": ("timestamp",),
+    "size": ("data size",),
+    "dtype": ("data type",),
+    "format": ("format",),
+    "shape": ("shape",),
+    "max": ("max value", "max"),
+    "min": ("min value", "min"),
+    "mean": ("avg value", "mean value", "avg", "mean"),
+    "norm": ("l2norm", "l2norm value", "l2 norm"),
+    "count": ("count",),
+    "nan": ("nan count",),
+    "negative_inf": ("negative inf count",),
+    "positive_inf": ("positive inf count",),
+}
+_MEANING = {name: meaning for meaning, names in _NAMES.items() for name in names}
+_NUMBERS = ("max", "min", "mean", "norm")
+_COUNTS = ("size", "count", "nan", "negative_inf", "positive_inf")
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+class Statistics(NamedTuple):
+    """What is known of one tensor; None where the table does not tell.
+
+    Attributes
+    ----------
+    dtype, format
+        As the table writes them.
+    shape
+        As stored on the device.
+    size
+        Bytes.
+    elements
+        How many there are, padding included.
+    max, min
+        Of all elements; of some writers NaN where the first one is.
+    mean, norm
+        Mean and l2 norm; some writers count what is not finite in.
+    nan, negative_inf, positive_inf
+        How many elements are so.
+    """
+
+    dtype: str = ""
+    format: str = ""
+    shape: Optional[Tuple[int, ...]] = None
+    size: Optional[int] = None
+    elements: Optional[int] = None
+    max: Optional[float] = None
+    min: Optional[float] = None
+    mean: Optional[float] = None
+    norm: Optional[float] = None
+    nan: Optional[int] = None
+    negative_inf: Optional[int] = None
+    positive_inf: Optional[int] = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no statistic is there: the writer had no data, or does not know the type."""
+        return self.max is None and self.min is None and self.mean is None and self.norm is None
+
+    @property
+    def infinite(self) -> Optional[int]:
+        """How many elements are infinite; None where neither count is there."""
+        counts = [count for count in (self.negative_inf, self.positive_inf) if count is not None]
+        return sum(counts) if counts else None
+
+
+class TensorRow(NamedTuple):
+    """One row: ``kind`` is ``input`` or ``output``, ``number`` which of them."""
+
+    kind: str
+    number: int
+    statistics: Statistics
+
+
+class Table(NamedTuple):
+    """What a file holds.
+
+    Attributes
+    ----------
+    rows
+        By the name of the dump that they stand for; an empty name in a file of one dump.
+    marks
+        By the same names (bytes, checksum) of the lines: whether an op's rows are as they were.
+    problem
+        What could not be read, as a phrase; empty where all could.
+    """
+
+    rows: Dict[str, Tuple[TensorRow, ...]]
+    marks: Dict[str, Tuple[int, int]]
+    problem: str = ""
+
+
+def is_table_of_ops(path: str) -> bool:
+    """Tell whether a file is a table of statistics whose rows name their ops, by its first line."""
+    if not path.endswith(SUFFIX) or os.path.basename(path) == MAPPING_FILE:
+        return False
+    try:
+        with open(path, "rb") as stream:
+            line = stream.read(_HEAD_BYTES).split(b"\n", 1)[0]
+    except OSError:
+        return False
+    found = set(_meanings(line.decode("utf-8", "replace").split(",")))
+    return {"kind", "index", "op_name"} <= found and bool(found & set(_NUMBERS))
+
+
+def is_statistics_file(path: str) -> bool:
+    """Tell whether a file is one of statistics: by the name of its dump, or as
+    :func:`is_table_of_ops`.
+    """
+    dump = parse_dump_name(os.path.basename(path))
+    return is_table_of_ops(path) if dump is None else dump.kind == "stats"
+
+
+def table_paths(path: str) -> List[str]:
+    """Return the path of each op of a table of ops, in the order in which they come first; none
+    where it cannot be read.
+    """
+    try:
+        return [os.path.join(path, name) for name in read_table(path).rows]
+    except (FormatError, OSError):
+        return []
+
+
+def table_of(path: str) -> Optional[str]:
+    """Return the table of ops that a path leads into; None for the path of a file of its own."""
+    folder = os.path.dirname(path)
+    return (
+        folder
+        if folder.endswith(SUFFIX) and path.endswith(SUFFIX) and os.path.isfile(folder)
+        else None
+    )
+
+
+def mark_of(path: str) -> Optional[Tuple[int, int, int]]:
+    """Return (bytes, checksum, inode) of an op's rows in a table of ops; None where there is none.
+    """
+    table = table_of(path)
+    if table is None:
+        return None
+    try:
+        found = read_table(table).marks.get(os.path.basename(path))
+        return None if found is None else (*found, os.stat(table).st_ino)
+    except (FormatError, OSError):
+        return None
+
+
+def rows_of(path: str) -> Tuple[TensorRow, ...]:
+    """Return the rows of a file of one dump, or of an op of a table of ops.
+
+    Raises
+    ------
+    FormatError
+        The file is no table of statistics, or the op is not in it.
+    MissingPath, OSError
+        It cannot be read.
+    """
+    table = table_of(path)
+    found = read_table(table or path)
+    name = "" if table is None else os.path.basename(path)
+    if name not in found.rows:
+        raise FormatError(found.problem or "no row of statistics", path)
+    return found.rows[name]
+
+
+def read_table(path: str) -> Table:
+    """Return what a file of statistics holds; a last line with fewer cells than columns is still
+    being written, and left out.
+
+    Raises
+    ------
+    FormatError
+        It is no table of statistics.
+    MissingPath, OSError
+        It cannot be read.
+    """
+    look = os.stat(path)
+    if not stat.S_ISREG(look.st_mode):
+        raise FormatError("expected a file of statistics", path)
+    return _read(path, (look.st_size, look.st_mtime_ns, look.st_ino))
+
+
+@lru_cache(maxsize=32)
+def _read(path: str, look: Tuple[int, int, int]) -> Table:
+    return parse_table(
+        read_input(path, LARGEST_BYTES).decode("utf-8", "replace").replace("\0", ""), path
+    )
+
+
+def parse_table(text: str, path: str) -> Table:
+    """Return what the text of a table says; raises FormatError where it is none."""
+    whole = text.endswith("\n")
+    last = text.count("\n") + 1
+    header: List[str] = []
+    lines: Dict[str, List[str]] = {}
+    rows: Dict[str, List[TensorRow]] = {}
+    runs: Dict[Tuple[str, ...], str] = {}
+    problem = ""
+    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+        cells = [cell.strip().strip("\ufeff") for cell in cells]
+        if not any(cells):
+            continue
+        meanings = _meanings(cells)
+        if "kind" in meanings and "index" in meanings:
+            # A writer that has forgotten a file writes its header again.
+            header = meanings
+            continue
+        if not header:
+            raise FormatError(
+                "its first line names no columns of statistics (Input/Output, Index, Max Value, …)",
+                path,
+            )
+        if number == last and not whole and len(cells) < len(header):
+            continue
+        found = _fields(header, cells)
+        kind, index = found.get("kind", "").lower(), found.get("index", "")
+        if kind not in ("input", "output") or not index.isdigit() or len(index) > 6:
+            problem = problem or "line %d is no row of statistics" % number
+            continue
+        row = TensorRow(kind, int(index), _statistics(found))
+        name = _dump_name(found, row, rows, runs) if "op_name" in header else ""
+        rows.setdefault(name, []).append(row)
+        lines.setdefault(name, []).append(",".join(cells))
+    if not header:
+        raise FormatError(
+            "it holds no whole line"
+            if not text
+            else "its first line names no columns of statistics",
+            path,
+        )
+    marks = {name: "\n".join(told).encode("utf-8", "replace") for name, told in lines.items()}
+    return Table(
+        {name: tuple(found) for name, found in rows.items()},
+        {name: (len(data), zlib.crc32(data)) for name, data in marks.items()},
+        problem,
+    )
+
+
+def _meanings(cells: Sequence[str]) -> List[str]:
+    return [_MEANING.get(cell.strip().strip('"').strip("\ufeff").lower(), "") for cell in cells]
+
+
+def _fields(header: Sequence[str], cells: List[str]) -> Dict[str, str]:
+    """Return the cells of a row by what they mean."""
+    if len(cells) > len(header) and "shape" in header:
+        # A shape with commas that nobody quoted.
+        at = header.index("shape")
+        end = next(
+            (place for place in range(at, len(cells)) if cells[place].endswith((")", "]"))), at
+        )
+        if cells[at : at + 1] and cells[at].startswith(("(", "[")):
+            cells = [*cells[:at], ",".join(cells[at : end + 1]), *cells[end + 1 :]]
+    names = list(header)
+    if len(cells) == len(names) - 1 and "count" in names:
+        # adump leaves the count out where statistics were chosen, and names its column all the
+        # same.
+        names.remove("count")
+    return {name: cell for name, cell in zip(names, cells) if name}
+
+
+def _statistics(found: Dict[str, str]) -> Statistics:
+    numbers = {name: _number(found.get(name, "")) for name in _NUMBERS}
+    counts = {name: _count(found.get(name, "")) for name in _COUNTS}
+    return Statistics(
+        found.get("dtype", ""), found.get("format", ""), _shape(found.get("shape", "")), counts["size"], counts["count"],
+        numbers["max"], numbers["min"], numbers["mean"], numbers["norm"], counts["nan"], counts["negative_inf"], counts["positive_inf"],
+    )  # fmt: skip
+
+
+def _number(text: str) -> Optional[float]:
+    try:
+        return _TRUTH[text.lower()] if text.lower() in _TRUTH else float(text)
+    except ValueError:
+        return None
+
+
+def _count(text: str) -> Optional[int]:
+    return int(text) if text.isdigit() and len(text) <= 18 else None
+
+
+def _shape(text: str) -> Optional[Tuple[int, ...]]:
+    """Return the dims of ``2x3x4``, ``(2, 3, 4)`` or ``[2,3,4]``; ``()`` is a scalar, ``-`` and
+    nothing are unknown.
+    """
+    bare = text.strip("()[]\"' ")
+    if not bare:
+        return () if text[:1] in ("(", "[") else None
+    dims = [
+        dim.strip() for dim in bare.replace("x", ",").replace(";", ",").split(",") if dim.strip()
+    ]
+    return tuple(map(int, dims)) if all(dim.isdigit() and len(dim) <= 18 for dim in dims) else None
+
+
+def _dump_name(
+    found: Dict[str, str],
+    row: TensorRow,
+    rows: Dict[str, List[TensorRow]],
+    runs: Dict[Tuple[str, ...], str],
+) -> str:
+    """Return the name of the dump that a row of a table of ops belongs to: a tensor that comes once
+    more begins the op's next run.
+    """
+    number = {
+        name: int(found[name])
+        for name in ("task", "stream", "time")
+        if found.get(name, "").isdigit()
+    }
+    key = tuple(found.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
+    name = runs.get(key)
+    if name is not None and all(other[:2] != row[:2] for other in rows[name]):
+        return name
+    stamp = number.get(
+        "time",
+        len(runs)
+        if name is None
+        else (parse_dump_name(name) or DumpName("", "", 0, 0)).timestamp_us + 1,
+    )
+    parts = (found.get("op_type") or "Unknown", found.get("op_name") or "unnamed")
+    made = compose_dump_name(
+        DumpName(*parts, number.get("task", 0), stamp, number.get("stream", 0), kind="stats")
+    )
+    runs[key] = made
+    return made

@@ -1,0 +1,109 @@
+"""Golden data's own statistics, and what two tensors' statistics prove."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from goldwatch.errors import NotComparable
+from goldwatch.statistics_dumps.numbers import (
+    LEAST,
+    MEAN,
+    NORM,
+    NOT_FINITE,
+    RANGE,
+    differences,
+    odd_in,
+    statistics_of,
+)
+from goldwatch.statistics_dumps.table import Statistics
+from goldwatch.tensors.tensor import Tensor
+
+FLOATS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e6, 1e6))
+
+
+def told(values, printed=False):
+    """Return what a device tells of an array, by the obvious formulas."""
+    shown = (lambda value: float("%g" % value)) if printed else float
+    finite = values[np.isfinite(values)]
+    return Statistics(
+        elements=values.size, max=shown(np.nanmax(values)), min=shown(np.nanmin(values)), mean=shown(values.mean()),
+        norm=shown(np.linalg.norm(finite)), nan=int(np.isnan(values).sum()), negative_inf=int((values == -np.inf).sum()),
+        positive_inf=int((values == np.inf).sum()),
+    )  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(FLOATS, st.integers(0, 99), st.booleans())
+def test_no_pair_is_closer_than_its_statistics_say(golden, seed, printed):
+    target = (
+        golden + np.random.RandomState(seed).standard_normal(golden.size) * np.abs(golden).max()
+    )
+    found = differences(told(target, printed), statistics_of(Tensor.from_array(golden)))
+    norm = np.linalg.norm(golden)
+    distance = np.linalg.norm(target - golden) / norm if norm else math.inf
+    assert found[LEAST] <= distance * (1 + 1e-9) + 1e-12
+    assert found[NOT_FINITE] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32, np.bool_])
+def test_statistics_are_those_of_all_elements(dtype):
+    values = (np.random.RandomState(0).standard_normal((700, 800)) * 3).astype(dtype)
+    wide = values.astype(np.float64)
+    known = statistics_of(Tensor.from_array(values))
+    assert known[:3] == (wide.size, wide.max(), wide.min())
+    assert known.mean == pytest.approx(wide.mean(), abs=1e-12)
+    assert known.norm == pytest.approx(np.linalg.norm(wide), rel=1e-12)
+
+
+def test_what_is_not_finite_is_counted_and_left_out():
+    known = statistics_of(Tensor.from_array(np.array([1, np.nan, np.inf, -3], np.float32)))
+    assert known[:7] == (4, np.inf, -3.0, -1.0, math.sqrt(10), 1, 1)
+    with pytest.raises(NotComparable):
+        statistics_of(Tensor.from_array(np.array([1j])))
+
+
+@pytest.mark.parametrize("dtype, values, expected", [
+    ("float16", [1.0, 1 + 2.0**-11, 1e-9], [1.0, 1.0, 0.0]),
+    ("float16", [-3.4e38, 70000.0], [-65504.0, 65504.0]),
+    ("bfloat16", [1.0 + 2.0**-9, 3.0], [1.0, 3.0]),
+])  # fmt: skip
+def test_golden_elements_are_rounded_to_the_devices_type(dtype, values, expected):
+    known = statistics_of(Tensor.from_array(np.array(values, np.float32)), dtype)
+    assert known[1:4] == (max(expected), min(expected), pytest.approx(np.mean(expected)))
+
+
+def test_padding_counts_as_zeros_and_hides_no_difference():
+    golden = np.array([2.0, 4.0])
+    padded = told(np.array([2.0, 4.0, 0.0, 0.0]))
+    found = differences(padded, statistics_of(Tensor.from_array(golden)), padded=2)
+    assert found[MEAN] == found[NORM] == found[RANGE] == 0 and LEAST not in found
+    worse = padded._replace(mean=1.8)
+    assert differences(worse, statistics_of(Tensor.from_array(golden)), padded=2)[MEAN] > 0.1
+
+
+def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
+    golden = np.array([1.0, 2.0, 3.0, 4.0])
+    found = differences(
+        told(np.array([1.0, np.nan, 3.0, 4.0])), statistics_of(Tensor.from_array(golden))
+    )
+    assert found == {NOT_FINITE: 0.25}
+    # A mask that the device's type has no number for may be infinite there.
+    masked = statistics_of(Tensor.from_array(np.array([1.0, -1e30])), "float16")
+    assert differences(told(np.array([1.0, -np.inf])), masked)[NOT_FINITE] == 0
+
+
+def test_what_is_remarkable():
+    assert odd_in(told(np.array([np.nan, 1.0, np.inf])), "float16") == ["1 NaN", "1 Inf"]
+    assert odd_in(told(np.array([65504.0, 1.0])), "float16") == [
+        "65504, the largest number of float16"
+    ]
+    assert odd_in(told(np.array([65504.0, 1.0])), "float32") == []
+    assert odd_in(told(np.zeros(3)), "float16") == ["nothing but 0"]
+    assert odd_in(told(np.full(3, 7.0)), "int32") == ["one value throughout, 7"]
+    assert odd_in(told(np.zeros(1)), "float16") == []
