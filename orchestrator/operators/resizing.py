@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .layouts import is_last
+from .parting import rows
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, integers, optional
 from .value import Arithmetic, Value, joined
@@ -313,7 +314,7 @@ def _interp_size(node: Node, name: str, size: int) -> int:
     return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
 
 
-@operator(caffe=["Interp"], per_row=True)
+@operator(caffe=["Interp"], parts=rows)
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut."""
     x = given(inputs, 0, "input")

@@ -14,7 +14,7 @@ from ..tensors.rounding import ROUNDING, ulp
 
 Array = Any
 
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 """Elements that are measured at once: they stay in the cache."""
 _GRANTED = 0.1
 _LEAST = 1e-300
@@ -283,20 +283,18 @@ def floats(values: Array, wide: Any = np.float32) -> Array:
     return found if wide == np.float32 else found.astype(wide)
 
 
-def decided_error(wrong: Array) -> OwnError:
+def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:
     """Return the error of decisions: how many do not follow.
 
     Parameters
     ----------
-    wrong
-        For each element of the output whether it does not follow.
+    wrong, count
+        How many elements of the output do not follow, of how many.
+    first
+        Where the first of them is.
     """
-    flags = np.asarray(wrong)
-    count = int(np.count_nonzero(flags))
-    at = int(np.argmax(flags)) if flags.size else 0
-    infinite = math.inf if count else 0.0
-    share = count / flags.size if flags.size else 0.0
-    return OwnError(share, infinite, infinite, infinite, at, 0, count, math.nan, 0.0, int(flags.size))
+    infinite = math.inf if wrong else 0.0
+    return OwnError(wrong / count if count else 0.0, infinite, infinite, infinite, first, 0, wrong, math.nan, 0.0, count)
 
 
 def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:
