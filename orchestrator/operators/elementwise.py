@@ -40,7 +40,8 @@ def each(
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        found = by_blocks(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0)
+        exact = not arithmetic.intermediate
+        found = by_blocks(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0, single=exact and not curve)
         return [with_absolute(found) if up_to_one else found]
 
     compute.__name__ = name

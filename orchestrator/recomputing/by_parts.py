@@ -119,7 +119,7 @@ class ByParts:
         Parameters
         ----------
         hasty
-            Stop where a part shows that :attr:`OwnError.doubtful` is what comes out.
+            Stop where the first part shows that the error is :attr:`OwnError.doubtful`.
 
         Raises
         ------
@@ -143,12 +143,9 @@ class ByParts:
                 if value is None:
                     raise CannotCompute("its output %d is not computed here" % output.value[1])
                 found[at] = self._add(found[at], output, value, made, part)
-            last = number + 1 == len(self._parts)
-            if hasty and not last and any(one is not None and one.doubtful for one in found):
-                break
-        else:
-            last = True
-        return [one.result(last) for one in found if one is not None]
+            if hasty and not number and len(self._parts) > 1 and any(one is not None and one.doubtful for one in found):
+                return [one.result(False) for one in found if one is not None]
+        return [one.result(True) for one in found if one is not None]
 
     def _fed(self, part: Optional[Part]) -> Dict[Key, Array]:
         fed = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class Measure:
 
     def _block(self, x: Array, y: Array, error: Optional[Array], at: Tuple[int, ...]) -> None:
         # Of float16 single precision tells everything, as far as its squares are finite.
-        narrow = self._dtype == "float16" and y.dtype == np.float32 and x.dtype.itemsize <= 4
+        narrow = self._dtype == "float16" and x.dtype.itemsize <= 4 and (error is None or y.dtype == np.float32)
         a, b, off, unit = _squares(x, y, error, self._dtype, np.float32 if narrow else np.float64)
         sums = [_axis_sums(side) for side in (off, unit)]
         if not np.isfinite(sums[0].total + sums[1].total):
@@ -224,9 +225,14 @@ def _axis_sums(values: Array) -> _Sums:
     for axis in range(values.ndim - 1, -1, -1):
         length = values.shape[axis]
         rows = left.reshape(-1, length)
-        axes[axis] = np.dot(np.ones(len(rows), rows.dtype), rows).astype(np.float64)
-        left = rows[:, 0] if length == 1 else np.dot(rows, np.ones(length, rows.dtype)).astype(np.float64)
+        axes[axis] = left if len(rows) == 1 else np.dot(_ones(len(rows), rows.dtype), rows)
+        left = rows[:, 0] if length == 1 else np.dot(rows, _ones(length, rows.dtype)).astype(np.float64)
     return _Sums(axes, float(left.sum()))
+
+
+@lru_cache(maxsize=64)
+def _ones(count: int, dtype: Any) -> Array:
+    return np.ones(count, dtype)
 
 
 def _blocks(shape: Tuple[int, ...]) -> Iterator[Tuple[slice, ...]]:
