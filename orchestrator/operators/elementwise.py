@@ -40,8 +40,8 @@ def each(
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        exact = not arithmetic.intermediate
-        found = by_blocks(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0, single=exact and not curve)
+        single, steps = not (arithmetic.intermediate or curve), arithmetic.intermediate if curve else 0.0
+        found = by_blocks(function, *broadcast_of(node, values), steps=steps, single=single)
         return [with_absolute(found) if up_to_one else found]
 
     compute.__name__ = name

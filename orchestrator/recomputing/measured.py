@@ -15,7 +15,7 @@ from ..tensors.rounding import ROUNDING, ulp
 
 Array = Any
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 17
 """Elements that are measured at once: they stay in the cache."""
 _GRANTED = 0.1
 _LEAST = 1e-300

@@ -36,7 +36,7 @@ _BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", 
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
-_ELEMENT_S, _PRODUCT_S = 3e-8, 6e-11
+_ELEMENT_S, _PRODUCT_S = 7e-9, 4e-11
 """Seconds that an element and a product take (scripts/bench recompute)."""
 
 _PRODUCTS = ("conv", "matmul", "gemm", "fullyconnection", "innerproduct")
@@ -104,9 +104,15 @@ class Recomputer:
         if planned is None:
             return 0.0
         output = sum(_elements(desc.shape) for desc in planned.op.output_descs)
-        inputs = sum(_elements(feed.tensor.shape) for feed in planned.feeds)
-        # Sums are computed twice: once of squares, for their error.
-        return _ELEMENT_S * (inputs + output) + 2.0 * _PRODUCT_S * output * self._terms(planned)
+        return _ELEMENT_S * self.elements(name) + _PRODUCT_S * output * self._terms(planned)
+
+    def elements(self, name: str) -> int:
+        """Return how many elements an op's inputs and outputs have."""
+        planned = self._planned.get(name)
+        if planned is None:
+            return 0
+        output = sum(_elements(desc.shape) for desc in planned.op.output_descs)
+        return output + sum(_elements(feed.tensor.shape) for feed in planned.feeds)
 
     def _terms(self, planned: PlannedOp) -> int:
         """Return how many products an element of the output sums, as far as the shape of a filter tells."""
