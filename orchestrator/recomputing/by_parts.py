@@ -64,6 +64,7 @@ class ByParts:
         self._piece, self._inputs, self._outputs, self._most = piece, dict(inputs), list(outputs), most_bytes
         for held in [*inputs.values(), *(output.held for output in outputs)]:
             if held.shape is None:
+                require_readable(held, most_bytes)
                 held.whole()
         self._axis = 0
         self._parts: List[Optional[Part]] = self._planned()
@@ -205,6 +206,43 @@ def shaped_as(values: Array, shape: Tuple[int, ...]) -> Array:
     if values.shape != shape and values.size != element_count(shape):
         raise NotComputable("its output has the shape %s, what is computed %s" % (list(values.shape), list(shape)))
     return values.reshape(shape)
+
+
+def copied_error(source: Held, made: Held) -> OwnError:
+    """Return the error of an output that is its input but for type and layout.
+
+    Raises
+    ------
+    NotComputable
+        They are no floats, or differ in their numbers of elements.
+    NotComparable, GoldwatchError
+        A tensor cannot be read.
+    """
+    axis = source.axis if source.shape is not None and source.shape == made.shape and source.axis == made.axis else None
+    if axis is None or source.shape is None:
+        require_readable(source), require_readable(made)
+        expected, actual = source.whole(), made.whole()
+        whole, ranges, axis = expected.shape, [(0, 1)], -1
+    else:
+        whole, length = source.shape, source.shape[axis]
+        step = -(-max(1, _PART_ELEMENTS * length // count_of(whole)) // source.block) * source.block
+        ranges = [(first, min(first + step, length)) for first in range(0, length, step)]
+    measure = Measure(whole, made.name)
+    for first, last in ranges:
+        if axis >= 0:
+            expected, actual = source.part(axis, first, last), made.part(axis, first, last)
+        if expected.dtype.kind != "f" or actual.dtype.kind != "f":
+            raise NotComputable("it converts between other types than floats")
+        if actual.size != expected.size:
+            raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
+        measure.add(actual.reshape(expected.shape), Value(widened(expected)), tuple(first * (n == axis) for n in range(len(whole))))
+    return measure.result()
+
+
+def require_readable(held: Held, most_bytes: int = MOST_BYTES) -> None:
+    """Raise NotComputable where a tensor cannot be read as a whole, its layout undone."""
+    if 4 * held.stored_bytes > most_bytes:
+        raise NotComputable("a tensor of %d bytes cannot be read in parts" % held.stored_bytes)
 
 
 def require_memory(held: Sequence[Held], most_bytes: int = MOST_BYTES) -> None:
