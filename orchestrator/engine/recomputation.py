@@ -28,6 +28,7 @@ from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
 from ..verdict.observations import ObservedOp
 from .engine import Engine
+from .signature import Signature
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
@@ -72,6 +73,7 @@ class Recomputation:
         self._given = original
         self._computed: Dict[Key, Recomputed] = {}
         self._done: Set[Tuple[Place, str]] = set()
+        self._kept: Dict[Tuple[Place, str], Optional[Signature]] = {}
         self._combos: Optional[Dict[Place, Combo]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
@@ -103,6 +105,42 @@ class Recomputation:
             chosen.append(op)
         self._compute([op for op in chosen if (op.place, op.name) not in self._done], by_golden)
         return self._judged()
+
+    def of_files(self, combo: Combo, names: Sequence[str]) -> Dict[str, List[Recomputed]]:
+        """Compute operators by the original model from some files of a step that are there now; those that it does not tell are left out.
+
+        Parameters
+        ----------
+        names
+            Of the ops.
+        """
+        recomputer = self._of_combo(combo, names) if self._how != NONE else None
+        return {} if recomputer is None else {name: recomputer.recompute(name) for name in names if recomputer.knows(name)}
+
+    def keep(self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]) -> None:
+        """Take what was computed of an op while its file, which looked so, was there."""
+        if any(one.tight is not None for one in found):
+            self._kept[place, op] = signature
+            self._done.add((place, op))
+            self._computed.update({(place, op, one.number): one for one in found})
+
+    def has(self, place: Place, op: str, signature: Optional[Signature]) -> bool:
+        """Tell whether :meth:`keep` was given what a file comes to."""
+        return (place, op) in self._kept and self._kept[place, op] == signature
+
+    def found(self, place: Place, op: str) -> List[Recomputed]:
+        """Return what was computed of an op."""
+        return [one for (at, name, _), one in self._computed.items() if (at, name) == (place, op)]
+
+    def drop_outdated(self) -> None:
+        """Forget what was computed of files that were replaced since."""
+        files = self._engine.catalogue.files.each() if self._kept else ()
+        now = {(file.place, file.op_name): file.signature for file in files if file.there}
+        for key, signature in list(self._kept.items()):
+            if now.get(key) != signature:
+                del self._kept[key]
+                self._done.discard(key)
+                self._computed = {one: made for one, made in self._computed.items() if one[:2] != key}
 
     def _judged(self) -> Dict[Key, Judged]:
         """Judge all that was computed.
@@ -220,9 +258,14 @@ class Recomputation:
         return self._recomputers[place]
 
     def _opened(self, place: Place) -> Optional[Recomputer]:
-        graph = self._engine.graphs.of(place.model)
         combo = self._combo(place)
-        if graph is None or combo is None:
+        return None if combo is None else self._of_combo(combo)
+
+    def _of_combo(self, combo: Combo, wanted: Sequence[str] = ()) -> Optional[Recomputer]:
+        """Open a step, or of its ops those that are wanted; None where the original model does not tell of them."""
+        place = combo.place
+        graph = self._engine.graphs.of(place.model)
+        if graph is None:
             return None
         found = self._original(graph.path or "")
         if found is None:
@@ -231,7 +274,8 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            return Recomputer(Plan(combo, graph, original, (), partial(_golden, golden)), graph, original, shapes, weights)
+            plan = Plan(combo, graph, original, wanted, partial(_golden, golden))
+            return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append("operators are not computed again by their original model: %s" % error)
         except GoldwatchError as error:
