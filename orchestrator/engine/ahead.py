@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 from ..dumps.tree import Combo
-from ..judging.computed import beyond
-from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
 from ..model.nodes import OpNode
-from ..recomputing.recomputed import MOVE, Recomputed
+from ..model.pairing import Pairing
 from .engine import Engine
 from .recomputation import Recomputation
-from .target_file import DELETED, PLANNED, TargetFile
+from .signature import Signature
+from .target_file import DELETED, EARLIER, PLANNED, TargetFile
 
 _BEHIND = 64
 """After so many later files of its place a file is waited for no longer: the device was not asked for it."""
@@ -34,6 +33,8 @@ class Ahead:
 
     def __init__(self, engine: Engine, recomputation: Recomputation) -> None:
         self._engine, self._recomputation = engine, recomputation
+        self._pairings: Dict[Optional[str], Pairing] = {}
+        self._known: Dict[Place, Tuple[int, Dict[str, TargetFile]]] = {}
 
     def ready(self, files: Sequence[TargetFile], last: bool) -> List[TargetFile]:
         """Return those of some files that no operator still to come is computed of; none where there are too few to look at them all.
@@ -51,28 +52,35 @@ class Ahead:
 
     def compute(self, files: Sequence[TargetFile]) -> List[TargetFile]:
         """Compute the operators of some files; return those whose operators are right, or cannot be computed."""
+        needed: List[Tuple[TargetFile, List[str]]] = []
         wanted: Dict[Place, Dict[str, TargetFile]] = {}
-        needed: Dict[Tuple[Place, str], List[str]] = {}
         for file in files:
-            names = [file.op_name, *(() if file.tensors[0] else (op.name for op in self._readers(file)))]
-            needed[file.place, file.op_name] = names
-            known = self._by_name(file.place)
+            node, known = self._node(file), self._files(file.place)
+            names = [] if node is None else [node.name, *(() if file.tensors[0] else (op.name for op in self._readers(file)))]
+            needed.append((file, names))
             wanted.setdefault(file.place, {}).update({name: known[name] for name in names if name in known})
-        wrong: Set[Tuple[Place, str]] = set()
         for place, of in wanted.items():
-            there = [file.entry() for file in self._by_name(place).values() if file.state == PLANNED]
+            there = [file.entry() for file in self._engine.catalogue.by_place()[place] if file.state == PLANNED]
             left = [name for name, file in of.items() if file.state == PLANNED and not self._recomputation.has(place, name, file.signature)]
             made = self._recomputation.of_files(Combo(place, "", files=there), left) if left else {}
             for name, found in made.items():
                 self._recomputation.keep(place, name, found, of[name].signature)
-            wrong.update((place, name) for name in of if _is_wrong(self._recomputation.found(place, name)))
-        return [file for file in files if not any((file.place, name) in wrong for name in needed[file.place, file.op_name])]
+        wrong = self._recomputation.wrong()
+        return [file for file, names in needed if not any((file.place, name) in wrong for name in names)]
+
+    def close(self) -> None:
+        """Nothing more comes: forget what was computed of files that others replaced."""
+        self._recomputation.drop_outdated(self._signature)
+
+    def _signature(self, place: Place, op: str) -> Optional[Signature]:
+        file = self._files(place).get(op)
+        return None if file is None else file.signature
 
     def _is_read(self, file: TargetFile) -> bool:
         """Tell whether all that reads a file's outputs has come, or holds its inputs itself."""
         if file.tensors[0]:
             return True
-        known = self._by_name(file.place)
+        known = self._files(file.place)
         come = [known.get(op.name) for op in self._readers(file)]
         if all(other is not None and (other.state == DELETED or (other.state == PLANNED and not other.pending)) for other in come):
             return True
@@ -80,7 +88,7 @@ class Ahead:
 
     def _readers(self, file: TargetFile) -> List[OpNode]:
         """Return the operators with a dump that read an output of a file's, by way of those without one too."""
-        graph, node = self._node(file)
+        graph, node = self._engine.graphs.of(file.place.model), self._node(file)
         found: List[OpNode] = []
         waiting, seen = graph.consumers(node) if graph is not None and node is not None else [], set()
         while waiting and graph is not None:
@@ -94,17 +102,19 @@ class Ahead:
                 waiting += graph.consumers(at)
         return found
 
-    def _node(self, file: TargetFile) -> Tuple[Optional[ModelGraph], Optional[OpNode]]:
+    def _node(self, file: TargetFile) -> Optional[OpNode]:
         graph = self._engine.graphs.of(file.place.model)
-        named = graph.ops_named(file.op_name) if graph is not None else []
-        return graph, next((node for node in named if node.type == file.op[0]), named[0] if named else None)
+        if graph is None:
+            return None
+        if graph.path not in self._pairings:
+            self._pairings[graph.path] = Pairing(graph, lambda op, index: True)
+        return self._pairings[graph.path].find(file.dumped())
 
-    def _by_name(self, place: Place) -> Dict[str, TargetFile]:
-        files = self._engine.catalogue.by_place().get(place, [])
-        return {file.op_name: file for file in files if file.there}
-
-
-def _is_wrong(found: Sequence[Recomputed]) -> bool:
-    """Tell whether an output is not explained by any arithmetic that a device may compute in."""
-    errors = [(one.kind == MOVE, [error for error in (one.tight, one.loose) if error is not None]) for one in found]
-    return any(own and all(beyond(error, moves) > 1.0 for error in own) for moves, own in errors)
+    def _files(self, place: Place) -> Dict[str, TargetFile]:
+        """Return the files of a place that count by the names of their operators in the model."""
+        revision = self._engine.catalogue.files.revision
+        if self._known.get(place, (-1,))[0] != revision:
+            files = [file for file in self._engine.catalogue.by_place().get(place, []) if file.there and file.state != EARLIER]
+            nodes = ((self._node(file), file) for file in files)
+            self._known[place] = revision, {node.name: file for node, file in nodes if node is not None}
+        return self._known[place][1]

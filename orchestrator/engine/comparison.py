@@ -269,7 +269,6 @@ class Run:
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         recomputation = self.recomputation()
-        recomputation.drop_outdated()
         reader = self.reader or RunReader(self.engine, recomputation)
         if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
             with self.store.transaction():

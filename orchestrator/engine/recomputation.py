@@ -128,16 +128,20 @@ class Recomputation:
         """Tell whether :meth:`keep` was given what a file comes to."""
         return (place, op) in self._kept and self._kept[place, op] == signature
 
-    def found(self, place: Place, op: str) -> List[Recomputed]:
-        """Return what was computed of an op."""
-        return [one for (at, name, _), one in self._computed.items() if (at, name) == (place, op)]
+    def wrong(self) -> Set[Tuple[Place, str]]:
+        """Return the ops that are wrong by what was computed so far."""
+        return {(place, op) for (place, op, _), one in judged(self._computed).items() if one.state == WRONG}
 
-    def drop_outdated(self) -> None:
-        """Forget what was computed of files that were replaced since."""
-        files = self._engine.catalogue.files.each() if self._kept else ()
-        now = {(file.place, file.op_name): file.signature for file in files if file.there}
+    def drop_outdated(self, now: Callable[[Place, str], Optional[Signature]]) -> None:
+        """Forget what was computed of files that were replaced since.
+
+        Parameters
+        ----------
+        now
+            Returns how the file of an op looks, or looked before it was deleted.
+        """
         for key, signature in list(self._kept.items()):
-            if now.get(key) != signature:
+            if now(*key) != signature:
                 del self._kept[key]
                 self._done.discard(key)
                 self._computed = {one: made for one, made in self._computed.items() if one[:2] != key}

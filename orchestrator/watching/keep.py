@@ -111,6 +111,8 @@ class Keeper:
             size = self._delete(self._queue.popleft())
             if self._free is not None:
                 self._free += size
+        if last and self._ahead is not None:
+            self._ahead.close()
 
     def _compute(self, ahead: Ahead, last: bool) -> None:
         """Compute the operators of files that may go: those that come out wrong stay, but where nothing is kept."""
