@@ -19,7 +19,7 @@ Key = Tuple[int, int]
 
 MOST_BYTES = 1 << 30
 """What computing one operator may take."""
-_PART_ELEMENTS = 1 << 19
+_PART_ELEMENTS = 1 << 20
 """Of the tensors of a part, where they are read in parts: what is made of them stays in the caches."""
 _ELEMENT_BYTES = 64
 """What computing takes for each element of an operator's tensors, its errors included: measured on Add of float32, 60."""

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
 
 from ..elements import element_count
-from ..tensors.axes import layout_of
-from ..tensors.dtypes import nbytes
-from ..tensors.tensor import ByteSource
+from ..tensors.axes import layout_of, unpack
+from ..tensors.dtypes import decode, nbytes
+from ..tensors.geometry import Geometry, match_layouts
 from .evaluating import rounded
 from .feeding import Feed, original_shape, original_values
 from .measured import floats
 
 Array = Any
 Shape = Tuple[int, ...]
-
-
-class _Window(NamedTuple):
-    """A range of a tensor's bytes: a ByteSource."""
-
-    source: ByteSource
-    offset: int
-    nbytes: int
-
-    def read(self, offset: int, nbytes: int) -> Array:
-        """Return ``nbytes`` bytes from ``offset`` on."""
-        return self.source.read(self.offset + offset, nbytes)
 
 
 class Held:
@@ -57,7 +46,9 @@ class Held:
         self._feed, self._wanted, self._fitted, self._dtype = feed, wanted, fitted, dtype
         self._whole: Optional[Array] = None
         self._wide: Optional[Array] = None
-        self._read: Optional[Tuple[int, int, Shape]] = None
+        # The axis along which it is read in parts, and of how many indices these are; how it lies in blocks.
+        self._read: Optional[Tuple[int, int]] = None
+        self._geometry: Optional[Geometry] = None
         self.shape: Optional[Shape] = None
         self._look()
 
@@ -110,23 +101,26 @@ class Held:
             return
         if base[axis] != self.shape[axis] or (not channels and tensor.shape[axis] != base[axis]):
             return
-        self._read = axis, block if channels else 1, base
+        if layout.blocks:
+            self._geometry = match_layouts(tensor, base, desc.origin_format, base)
+            if self._geometry.shape != base:
+                return
+        self._read = axis, block if channels else 1
 
     def part(self, axis: int, first: int, last: int) -> Array:
         """Return a part along an axis, as recorded: floats that are narrower than float32 stay so."""
         if self._read is None or axis != self._read[0] or first % self._read[1] or self.shape is None:
             return self.whole()[(slice(None),) * axis + (slice(first, last),)]
-        tensor, desc = self._feed.tensor, self._feed.desc
-        _, block, base = self._read
-        begin, end = first // block, -(-last // block)
+        tensor = self._feed.tensor
         size = nbytes(tensor.dtype, tensor.count) // tensor.shape[axis]
-        stored = tensor.shape[:axis] + (end - begin,) + tensor.shape[axis + 1 :]
-        part = base[:axis] + (last - first,) + base[axis + 1 :]
-        source = _Window(tensor.source, begin * size, (end - begin) * size)
-        given = replace(tensor, shape=stored, source=source, original_shape=part if tensor.original_shape is not None else None)
-        desc = replace(desc, origin_shape=part if desc.origin_shape is not None else None)
-        values = original_values(Feed(given, desc), None)
-        return self._rounded(values.reshape(self.shape[:axis] + (last - first,) + self.shape[axis + 1 :]))
+        begin, end = first // self._read[1], -(-last // self._read[1])
+        raw = tensor.source.read(begin * size, (end - begin) * size)
+        if self._geometry is not None:
+            found = self._geometry
+            stored = raw.view("V%d" % (tensor.dtype.bits // 8)).reshape(tensor.shape[:axis] + (end - begin,) + tensor.shape[axis + 1 :])
+            raw = unpack(stored, found.layout, {**found.dims, found.letters[axis]: last - first}, found.letters).reshape(-1).view(np.uint8)
+        shape = self.shape[:axis] + (last - first,) + self.shape[axis + 1 :]
+        return self._rounded(decode(raw, tensor.dtype, element_count(shape)).reshape(shape))
 
     def whole(self) -> Array:
         """Return all values, as recorded; they are kept."""
