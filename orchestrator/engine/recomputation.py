@@ -41,9 +41,9 @@ _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed
 _TOGETHER = 1 << 22
 """Operators with so few elements are computed at the same time: none of them takes more than 256 MiB."""
 
-LEAST_COST_S = 0.25
+LEAST_COST_S = 0.22
 """What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
-SHARE = 0.25
+SHARE = 0.22
 """Of the time that comparing takes, what ``auto`` may take."""
 COMPARED_S = 4e-9
 """Seconds that comparing one element takes: an estimate, so that a run computes the same operators whenever it is made again."""

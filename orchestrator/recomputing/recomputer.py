@@ -35,7 +35,7 @@ _BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", 
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
-_ELEMENT_S, _PRODUCT_S = 7e-9, 4e-11
+_ELEMENT_S, _PRODUCT_S = 1.2e-8, 5e-11
 """Seconds that an element and a product take (scripts/bench recompute)."""
 
 _PRODUCTS = ("conv", "matmul", "gemm", "fullyconnection", "innerproduct")
