@@ -38,8 +38,8 @@ Key = Tuple[Place, str, int]
 
 _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
 
-_TOGETHER = 1 << 22
-"""Operators with so few elements are computed at the same time: none of them takes more than 256 MiB."""
+_TOGETHER, _MOST_THREADS = 1 << 22, 4
+"""Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many threads at most."""
 
 LEAST_COST_S = 0.22
 """What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
@@ -220,7 +220,7 @@ class Recomputation:
         known = [(op, self._recomputer(op.place)) for op in ops]
         tasks = [partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list for op, one in known]
         small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
-        threads = min(self._engine.workers.jobs, sum(small))
+        threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
         if threads < 2:
             return [task() for task in tasks]
         with ThreadPoolExecutor(threads) as pool:
