@@ -33,6 +33,7 @@ from .unmatched import steps_without_golden, unmatched
 if TYPE_CHECKING:
     from ..verdict.explaining import TensorReader
     from ..verdict.summary import Summary
+    from .recomputation import Recomputation
     from .result import RunResult
 
 
@@ -140,6 +141,7 @@ class Run:
         self.reader: Optional[TensorReader] = None
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
         self._begun: Optional[RunStore] = None
+        self._recomputation: Optional[Recomputation] = None
 
     def __enter__(self) -> Run:
         entered = entered_now()
@@ -231,6 +233,14 @@ class Run:
     def _mapping(self) -> Optional[Tuple[str, str]]:
         return (self.options.target, self.options.golden) if self.options.mapping else None
 
+    def recomputation(self) -> Recomputation:
+        """Return what computes the run's operators again; always the same one."""
+        from .recomputation import Recomputation
+
+        if self._recomputation is None:
+            self._recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
+        return self._recomputation
+
     def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
         """Write all result files and judge the run.
 
@@ -248,7 +258,6 @@ class Run:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .by_computing import judge_by_computing
-        from .recomputation import Recomputation
         from .rereading import RunReader
         from .result import RunResult
         from .standing import keep_judgement
@@ -259,7 +268,7 @@ class Run:
         kept = self.engine.kept
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
+        recomputation = self.recomputation()
         reader = self.reader or RunReader(self.engine, recomputation)
         if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
             with self.store.transaction():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.manifest import read_manifest
 from ..dumps.golden import GoldenSet
@@ -27,6 +28,7 @@ from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
 from ..verdict.observations import ObservedOp
 from .engine import Engine
+from .signature import Signature
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
@@ -36,9 +38,12 @@ Key = Tuple[Place, str, int]
 
 _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
 
-LEAST_COST_S = 2.0
+_TOGETHER, _MOST_THREADS = 1 << 22, 4
+"""Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many threads at most."""
+
+LEAST_COST_S = 0.22
 """What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
-SHARE = 0.5
+SHARE = 0.22
 """Of the time that comparing takes, what ``auto`` may take."""
 COMPARED_S = 4e-9
 """Seconds that comparing one element takes: an estimate, so that a run computes the same operators whenever it is made again."""
@@ -67,7 +72,8 @@ class Recomputation:
         self._how = how
         self._given = original
         self._computed: Dict[Key, Recomputed] = {}
-        self._done: Dict[Tuple[Place, str], bool] = {}
+        self._done: Set[Tuple[Place, str]] = set()
+        self._kept: Dict[Tuple[Place, str], Optional[Signature]] = {}
         self._combos: Optional[Dict[Place, Combo]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
@@ -90,15 +96,55 @@ class Recomputation:
         """
         if self._how == NONE:
             return {}
-        for op in urgent:
-            self._compute(op, by_golden)
+        chosen = list(urgent)
         left = max(LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others)))
         for op in self._cheapest_first(others):
             left -= self._cost(op)
             if self._how != ALL and left < 0:
                 break
-            self._compute(op, by_golden)
+            chosen.append(op)
+        self._compute([op for op in chosen if (op.place, op.name) not in self._done], by_golden)
         return self._judged()
+
+    def of_files(self, combo: Combo, names: Sequence[str]) -> Dict[str, List[Recomputed]]:
+        """Compute operators by the original model from some files of a step that are there now; those that it does not tell are left out.
+
+        Parameters
+        ----------
+        names
+            Of the ops.
+        """
+        recomputer = self._of_combo(combo, names) if self._how != NONE else None
+        return {} if recomputer is None else {name: recomputer.recompute(name) for name in names if recomputer.knows(name)}
+
+    def keep(self, place: Place, op: str, found: Sequence[Recomputed], signature: Optional[Signature]) -> None:
+        """Take what was computed of an op while its file, which looked so, was there."""
+        if any(one.tight is not None for one in found):
+            self._kept[place, op] = signature
+            self._done.add((place, op))
+            self._computed.update({(place, op, one.number): one for one in found})
+
+    def has(self, place: Place, op: str, signature: Optional[Signature]) -> bool:
+        """Tell whether :meth:`keep` was given what a file comes to."""
+        return (place, op) in self._kept and self._kept[place, op] == signature
+
+    def wrong(self) -> Set[Tuple[Place, str]]:
+        """Return the ops that are wrong by what was computed so far."""
+        return {(place, op) for (place, op, _), one in judged(self._computed).items() if one.state == WRONG}
+
+    def drop_outdated(self, now: Callable[[Place, str], Optional[Signature]]) -> None:
+        """Forget what was computed of files that were replaced since.
+
+        Parameters
+        ----------
+        now
+            Returns how the file of an op looks, or looked before it was deleted.
+        """
+        for key, signature in list(self._kept.items()):
+            if now(*key) != signature:
+                del self._kept[key]
+                self._done.discard(key)
+                self._computed = {one: made for one, made in self._computed.items() if one[:2] != key}
 
     def _judged(self) -> Dict[Key, Judged]:
         """Judge all that was computed.
@@ -157,19 +203,37 @@ class Recomputation:
         recomputer = self._recomputer(op.place)
         return recomputer.cost_s(op.name) if recomputer is not None else 0.0
 
-    def _compute(self, op: ObservedOp, by_golden: ByGolden) -> None:
-        if (op.place, op.name) in self._done:
-            return
-        self._done[op.place, op.name] = True
-        recomputer = self._recomputer(op.place)
-        found = recomputer.recompute(op.name) if recomputer is not None and recomputer.knows(op.name) else []
-        if not found or all(one.tight is None for one in found):
-            # The original model tells more, but not of every op.
-            found = [one for one in by_golden(op, self.told(op)) if one.tight is not None or not found] or found
-            why = recomputer.why_not(op.name) if recomputer is not None and not recomputer.knows(op.name) else None
-            found = [one if why is None or one.tight is not None else replace(one, reason=why) for one in found]
-        for one in found:
-            self._computed[op.place, op.name, one.number] = one
+    def _compute(self, ops: Sequence[ObservedOp], by_golden: ByGolden) -> None:
+        self._done.update((op.place, op.name) for op in ops)
+        for op, found in zip(ops, self._by_original(ops)):
+            recomputer = self._recomputer(op.place)
+            if not found or all(one.tight is None for one in found):
+                # The original model tells more, but not of every op.
+                found = [one for one in by_golden(op, self.told(op)) if one.tight is not None or not found] or found
+                why = recomputer.why_not(op.name) if recomputer is not None and not recomputer.knows(op.name) else None
+                found = [one if why is None or one.tight is not None else replace(one, reason=why) for one in found]
+            for one in found:
+                self._computed[op.place, op.name, one.number] = one
+
+    def _by_original(self, ops: Sequence[ObservedOp]) -> List[List[Recomputed]]:
+        """Compute operators by the original model, several at once; large ones one after the other, so that memory stays bounded."""
+        known = [(op, self._recomputer(op.place)) for op in ops]
+        tasks = [partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list for op, one in known]
+        small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
+        threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
+        if threads < 2:
+            return [task() for task in tasks]
+        with ThreadPoolExecutor(threads) as pool:
+            # numpy computes without holding the interpreter.
+            waiting = [pool.submit(task) if together else None for task, together in zip(tasks, small)]
+            try:
+                found = [None if one is None else one.result() for one in waiting]
+            except BaseException:
+                for one in waiting:
+                    if one is not None:
+                        one.cancel()
+                raise
+        return [task() if made is None else made for task, made in zip(tasks, found)]
 
     def told(self, op: ObservedOp) -> Optional[Told]:
         """Return what the model's json and the dump tell of an op that was made from one original; None where that is nothing."""
@@ -198,9 +262,14 @@ class Recomputation:
         return self._recomputers[place]
 
     def _opened(self, place: Place) -> Optional[Recomputer]:
-        graph = self._engine.graphs.of(place.model)
         combo = self._combo(place)
-        if graph is None or combo is None:
+        return None if combo is None else self._of_combo(combo)
+
+    def _of_combo(self, combo: Combo, wanted: Sequence[str] = ()) -> Optional[Recomputer]:
+        """Open a step, or of its ops those that are wanted; None where the original model does not tell of them."""
+        place = combo.place
+        graph = self._engine.graphs.of(place.model)
+        if graph is None:
             return None
         found = self._original(graph.path or "")
         if found is None:
@@ -209,7 +278,8 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            return Recomputer(Plan(combo, graph, original, (), partial(_golden, golden)), graph, original, shapes, weights)
+            plan = Plan(combo, graph, original, wanted, partial(_golden, golden))
+            return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append("operators are not computed again by their original model: %s" % error)
         except GoldwatchError as error:

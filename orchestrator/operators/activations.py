@@ -13,6 +13,7 @@ import numpy as np
 
 from .elementwise import aligned, each, erf
 from .movement import channel_axis
+from .parting import broadcast, first
 from .primitives import by_blocks, elementwise, roundings
 from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
@@ -77,7 +78,7 @@ def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
         return [_stepwise(function, given(inputs, 0), arithmetic)]
 
     compute.__name__ = name
-    operator(per_row=True, **spellings)(compute)
+    operator(parts=broadcast, **spellings)(compute)
 
 
 def _stepwise(function: Callable[..., Array], x: Value, arithmetic: Arithmetic) -> Value:
@@ -98,7 +99,7 @@ _curve("hard_swish", _hard_swish, onnx=("HardSwish",), ascend=("HardSwish",))
 _curve("mish", _mish, onnx=("Mish",), caffe=("Mish",), ascend=("Mish",))
 
 
-@operator(caffe=("ReLU",), onnx=("LeakyRelu",), tensorflow=("LeakyRelu",), ascend=("LeakyRelu",), per_row=True)
+@operator(caffe=("ReLU",), onnx=("LeakyRelu",), tensorflow=("LeakyRelu",), ascend=("LeakyRelu",), parts=broadcast)
 def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply negative values by a slope, which each dialect gives another default."""
     name, default = {CAFFE: ("negative_slope", 0.0), ASCEND: ("negative_slope", 0.0), ONNX: ("alpha", 0.01)}.get(
@@ -108,7 +109,7 @@ def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
     return [by_blocks(lambda x: _below(x, slope), given(inputs, 0))]
 
 
-@operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), per_row=True)
+@operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), parts=first)
 def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply negative values by a slope for each channel, or that broadcasts (of ONNX)."""
     x, slope = given(inputs, 0), given(inputs, 1)
@@ -127,7 +128,7 @@ def _by_channel(slope: Value, x: Value, axis: int) -> Value:
     return aligned(Value(slope.array.ravel(), error), axis, x.array.ndim)
 
 
-@operator(onnx=("Elu",), caffe=("ELU",), tensorflow=("Elu",), ascend=("Elu",), per_row=True)
+@operator(onnx=("Elu",), caffe=("ELU",), tensorflow=("Elu",), ascend=("Elu",), parts=broadcast)
 def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x, or alpha·(exp(x) - 1) below 0; of Ascend IR also with ``scale`` and ``input_scale``."""
     alpha = float(node.get("alpha", 1.0))
@@ -140,7 +141,7 @@ def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
-@operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), per_row=True)
+@operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), parts=broadcast)
 def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Scaled ELU; alpha and gamma are attributes of ONNX alone."""
     alpha, gamma = _SELU_ALPHA, _SELU_GAMMA
@@ -151,7 +152,7 @@ def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [elementwise(lambda x, inner: gamma * _elu(x, inner, alpha), given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
-@operator(onnx=("Celu",), ascend=("Celu",), per_row=True)
+@operator(onnx=("Celu",), ascend=("Celu",), parts=broadcast)
 def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x, or alpha·(exp(x / alpha) - 1) below 0."""
     if any(name in node.attributes for name in ("alpha1", "alpha2", "alpha3")):
@@ -164,7 +165,7 @@ def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [by_blocks(function, given(inputs, 0), *roundings(1, arithmetic.intermediate))]
 
 
-@operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), per_row=True)
+@operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), parts=broadcast)
 def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """alpha·x + beta, between 0 and 1."""
     alpha = float(node.get("alpha", 0.16666666 if node.dialect == ASCEND else 0.2))
@@ -172,20 +173,20 @@ def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [_stepwise(lambda x, inner: np.clip(alpha * x * inner + beta, 0.0, 1.0), given(inputs, 0), arithmetic)]
 
 
-@operator(onnx=("Swish",), caffe=("Swish",), ascend=("Swish",), per_row=True)
+@operator(onnx=("Swish",), caffe=("Swish",), ascend=("Swish",), parts=broadcast)
 def swish(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(beta·x)."""
     beta = float(node.get({ONNX: "alpha", CAFFE: "beta"}.get(node.dialect, "scale"), 1.0))
     return [_times_sigmoid(given(inputs, 0), beta, arithmetic)]
 
 
-@operator(onnx=("QuickGelu",), per_row=True)
+@operator(onnx=("QuickGelu",), parts=broadcast)
 def quick_gelu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(alpha·x)."""
     return [_times_sigmoid(given(inputs, 0), float(node.get("alpha", 1.702)), arithmetic)]
 
 
-@operator(ascend=("FastGelu",), per_row=True)
+@operator(ascend=("FastGelu",), parts=broadcast)
 def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · sigmoid(1.702·x); Ascend IR writes it x·exp(0.851·(x - |x|)) / (1 + exp(-1.702·|x|))."""
     return [_times_sigmoid(given(inputs, 0), 1.702, arithmetic)]
@@ -198,7 +199,7 @@ def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
     return made.with_step(arithmetic.intermediate)
 
 
-@operator(onnx=("Gelu",), ascend=("GeluV2",), per_row=True)
+@operator(onnx=("Gelu",), ascend=("GeluV2",), parts=broadcast)
 def gelu_activation(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x·Φ(x), exactly or (``approximate`` is ``tanh``) by the formula with tanh."""
     how = str(node.get("approximate", "none"))
@@ -207,13 +208,13 @@ def gelu_activation(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [_stepwise(gelu if how == "none" else gelu_by_tanh, given(inputs, 0), arithmetic)]
 
 
-@operator(ascend=("Gelu",), per_row=True)
+@operator(ascend=("Gelu",), parts=broadcast)
 def gelu_of_ascend(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x·Φ(x) by the formula with tanh, as the operator of TensorFlow that it stands for."""
     return [_stepwise(gelu_by_tanh, given(inputs, 0), arithmetic)]
 
 
-@operator(onnx=("FastGelu", "BiasGelu"), per_row=True)
+@operator(onnx=("FastGelu", "BiasGelu"), parts=broadcast)
 def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional), BiasGelu exactly."""
     x = given(inputs, 0)
@@ -222,7 +223,7 @@ def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [_stepwise(gelu if node.type == "BiasGelu" else gelu_by_tanh, x, arithmetic)]
 
 
-@operator(ascend=("SoftplusV2",), per_row=True)
+@operator(ascend=("SoftplusV2",), parts=broadcast)
 def softplus_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """log(1 + exp(beta·x)) / beta, x itself where beta·x is above a threshold."""
     beta, threshold = float(node.get("beta", 1.0)), float(node.get("threshold", 20.0))
@@ -233,14 +234,14 @@ def softplus_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     return [_stepwise(function, given(inputs, 0), arithmetic)]
 
 
-@operator(onnx=("ThresholdedRelu",), ascend=("ThresholdedRelu",), per_row=True)
+@operator(onnx=("ThresholdedRelu",), ascend=("ThresholdedRelu",), parts=broadcast)
 def thresholded_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x above alpha, else 0."""
     alpha = float(node.get("alpha", 1.0))
     return [elementwise(lambda x: np.where(x > alpha, x, 0.0), given(inputs, 0))]
 
 
-@operator(ascend=("ThresholdV2", "ThresholdV2D"), per_row=True)
+@operator(ascend=("ThresholdV2", "ThresholdV2D"), parts=broadcast)
 def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x above a threshold, else a value; both are inputs or (D) attributes."""
     if node.type.endswith("D"):
@@ -251,21 +252,21 @@ def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     return [elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), given(inputs, 0))]
 
 
-@operator(ascend=("Relu6D",), per_row=True)
+@operator(ascend=("Relu6D",), parts=broadcast)
 def relu6_scaled(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x, between 0 and 6 times ``scale``."""
     highest = 6.0 * float(node.get("scale", 1.0))
     return [elementwise(lambda x: np.clip(x, 0.0, highest), given(inputs, 0))]
 
 
-@operator(onnx=("Shrink",), ascend=("Shrink",), per_row=True)
+@operator(onnx=("Shrink",), ascend=("Shrink",), parts=broadcast)
 def shrink(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x + bias below -lambd, x - bias above lambd, else 0."""
     border, bias = float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
     return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
 
 
-@operator(ascend=("HardShrink", "SoftShrink"), per_row=True)
+@operator(ascend=("HardShrink", "SoftShrink"), parts=broadcast)
 def shrink_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """0 between -lambd and lambd; else x (hard), or what it is beyond them (soft)."""
     border = float(node.get("lambd", 0.5))
@@ -273,7 +274,7 @@ def shrink_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
 
 
-@operator(onnx=("Clip",), caffe=("Clip",), tensorflow=("ClipByValue",), ascend=("ClipByValue", "ClipByValueV2"), per_row=True)
+@operator(onnx=("Clip",), caffe=("Clip",), tensorflow=("ClipByValue",), ascend=("ClipByValue", "ClipByValueV2"), parts=broadcast)
 def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Bound values from below and above; bounds are attributes in ONNX before opset 11 and in Caffe, else inputs."""
     x = given(inputs, 0)

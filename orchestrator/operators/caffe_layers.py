@@ -12,6 +12,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from .detection import plain
+from .parting import broadcast, rows
 from .primitives import elementwise, moved
 from .registry import CAFFE, CannotCompute, Inputs, Node, find, given, operator
 from .resizing import ascend_upsample
@@ -29,7 +30,7 @@ def _layer(kind: str, attributes: Dict[str, Any], inputs: Inputs, arithmetic: Ar
     return found.compute(Node(CAFFE, kind, attributes), inputs, arithmetic)[0]
 
 
-@operator(caffe=("Reorg",), moves=True, per_row=True)
+@operator(caffe=("Reorg",), moves=True, parts=rows)
 def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Move blocks of places into channels as darknet does: it reads the input as if it were that many times larger already."""
     x = given(inputs, 0)
@@ -50,7 +51,7 @@ def reorg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [moved(reverse if back else forth, x)]
 
 
-@operator(caffe=("Upsample",), moves=True, per_row=True)
+@operator(caffe=("Upsample",), moves=True, parts=rows)
 def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Repeat each value in a block; with a second input, the places of a pooling, put it there and leave the rest 0.
 
@@ -118,7 +119,7 @@ def segnet_or_pspnet_bn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     return [made, found[0], found[1]]
 
 
-@operator(caffe=("SeLu",), per_row=True)
+@operator(caffe=("SeLu",), parts=broadcast)
 def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply by lambda, or make lambda · alpha · (exp(x) - 1) of what is below 0."""
     alpha, scale = np.float32(node.get("alpha", 1.67326324)), np.float32(node.get("lambda", 1.050700987))
@@ -148,7 +149,7 @@ def spatial_pyramid_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
     return [_layer("Concat", {}, [_layer("Flatten", {}, [value], arithmetic) for value in levels], arithmetic)]
 
 
-@operator(caffe=("Im2col",), moves=True, per_row=True)
+@operator(caffe=("Im2col",), moves=True, parts=rows)
 def image_to_columns(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Lay out the windows of a convolution: [N, C · window, windows]."""
     x = given(inputs, 0)

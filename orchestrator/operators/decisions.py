@@ -15,6 +15,7 @@ import numpy as np
 
 from .elementwise import broadcast_of
 from .movement import axis_of
+from .parting import broadcast
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, given, operator, whole
 from .value import Arithmetic, Value
 
@@ -120,7 +121,7 @@ def _step(name: str, function: Callable[[Array], Array], **spellings: Sequence[s
         tensorflow=spellings.get("tensorflow", ()),
         ascend=spellings.get("ascend", ()),
         decides=True,
-        per_row=True,
+        parts=broadcast,
         check=check,
     )(compute)
 
@@ -163,7 +164,7 @@ def _near(first: Value, second: Value) -> Array:
 
 @operator(
     onnx=("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), tensorflow=_OF_ALL, ascend=_OF_ALL,
-    decides=True, per_row=True, check=_check_comparison,
+    decides=True, parts=broadcast, check=_check_comparison,
 )  # fmt: skip
 def comparison(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compare two values."""
@@ -180,7 +181,7 @@ def _check_threshold(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs
     return [judged(outputs[0], lambda made: (made != right) & ~(near & np.isin(made, (0, 1))), right.shape)]
 
 
-@operator(caffe=("Threshold",), ascend=("Threshold",), decides=True, per_row=True, check=_check_threshold)
+@operator(caffe=("Threshold",), ascend=("Threshold",), decides=True, parts=broadcast, check=_check_threshold)
 def threshold_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """1 above a threshold, else 0."""
     return [stepped(lambda x: (x > _threshold_of(node).array).astype(np.float64), given(inputs, 0))]
@@ -200,7 +201,7 @@ def _logic(name: str, function: Callable[..., Array], count: int, as_bool: bool,
         tensorflow=spellings.get("tensorflow", ()),
         ascend=spellings.get("ascend", ()),
         decides=True,
-        per_row=True,
+        parts=broadcast,
     )(compute)
 
 
@@ -216,7 +217,7 @@ _logic("is_infinite", np.isinf, 1, False, tensorflow=("IsInf",), ascend=("IsInf"
 _logic("is_finite", np.isfinite, 1, False, tensorflow=("IsFinite",), ascend=("IsFinite",))
 
 
-@operator(onnx=("IsInf",), decides=True, per_row=True)
+@operator(onnx=("IsInf",), decides=True, parts=broadcast)
 def is_infinite_of_sign(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Tell which values are infinite, of the signs that are asked for."""
     x = given(inputs, 0).array

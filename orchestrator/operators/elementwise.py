@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
+from .parting import broadcast, first
 from .primitives import by_blocks, elementwise
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined
@@ -39,11 +40,12 @@ def each(
 
     def compute(node: Node, given_inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         values = [given(given_inputs, number) for number in range(inputs)]
-        found = by_blocks(function, *broadcast_of(node, values), steps=arithmetic.intermediate if curve else 0.0)
+        single, steps = not (arithmetic.intermediate or curve), arithmetic.intermediate if curve else 0.0
+        found = by_blocks(function, *broadcast_of(node, values), steps=steps, single=single)
         return [with_absolute(found) if up_to_one else found]
 
     compute.__name__ = name
-    operator(per_row=True, **spellings)(compute)  # type: ignore[arg-type]
+    operator(parts=broadcast, **spellings)(compute)  # type: ignore[arg-type]
 
 
 def with_absolute(value: Value) -> Value:
@@ -148,7 +150,7 @@ each("angle_of_two", np.arctan2, 2, True, tensorflow=("Atan2",), ascend=("Atan2"
 each("power", _power, 2, True, onnx=("Pow",), tensorflow=("Pow",), ascend=("Pow",))
 
 
-@operator(onnx=("Div",), tensorflow=("Div",), ascend=("Div",), per_row=True)
+@operator(onnx=("Div",), tensorflow=("Div",), ascend=("Div",), parts=broadcast)
 def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Divide; whole numbers are divided towards zero in ONNX and TensorFlow, in Ascend IR it is not known how."""
     values = [given(inputs, 0), given(inputs, 1)]
@@ -157,7 +159,7 @@ def division(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [elementwise(_truncated_division, *broadcast_of(node, values))]
 
 
-@operator(onnx=("Mod",), ascend=("Mod",), per_row=True)
+@operator(onnx=("Mod",), ascend=("Mod",), parts=broadcast)
 def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the remainder: of ONNX with the divisor's sign or (``fmod``) the dividend's, as Ascend IR does."""
     towards_zero = node.dialect == ASCEND or bool(node.get("fmod", 0))
@@ -169,32 +171,32 @@ def modulus(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # Any number of inputs
 
 
-@operator(onnx=("Sum",), tensorflow=("AddN", "AccumulateNV2"), ascend=("AddN", "AccumulateNV2"), per_row=True)
+@operator(onnx=("Sum",), tensorflow=("AddN", "AccumulateNV2"), ascend=("AddN", "AccumulateNV2"), parts=broadcast)
 def total(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all inputs."""
     return [_weighted_sum(_all(inputs), (), arithmetic)]
 
 
-@operator(onnx=("Mean",), per_row=True)
+@operator(onnx=("Mean",), parts=broadcast)
 def mean_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add all inputs and divide by their number."""
     summed = _weighted_sum(_all(inputs), (), arithmetic).with_step(arithmetic.intermediate)
     return [elementwise(lambda x: x / len(inputs), summed)]
 
 
-@operator(onnx=("Max",), per_row=True)
+@operator(onnx=("Max",), parts=broadcast)
 def maximum_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the largest of all inputs."""
     return [elementwise(lambda *arrays: reduce(np.maximum, arrays), *_all(inputs))]
 
 
-@operator(onnx=("Min",), per_row=True)
+@operator(onnx=("Min",), parts=broadcast)
 def minimum_of_inputs(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the smallest of all inputs."""
     return [elementwise(lambda *arrays: reduce(np.minimum, arrays), *_all(inputs))]
 
 
-@operator(caffe=("Eltwise",), ascend=("Eltwise",), per_row=True)
+@operator(caffe=("Eltwise",), ascend=("Eltwise",), parts=broadcast)
 def eltwise(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply all inputs, add them, each times its coefficient, or take the largest."""
     if node.dialect == CAFFE:
@@ -234,13 +236,13 @@ def _weighted_sum(values: Sequence[Value], weights: Sequence[float], arithmetic:
 # With constants
 
 
-@operator(ascend=("Adds",), per_row=True)
+@operator(ascend=("Adds",), parts=broadcast)
 def add_constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add the attribute ``value``."""
     return [_with_constant(np.add, node, inputs)]
 
 
-@operator(ascend=("Muls",), per_row=True)
+@operator(ascend=("Muls",), parts=broadcast)
 def multiply_constant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply by the attribute ``value``."""
     return [_with_constant(np.multiply, node, inputs)]
@@ -253,7 +255,7 @@ def _with_constant(function: Callable[[Array, Array], Array], node: Node, inputs
     return elementwise(lambda x: function(x, x.dtype.type(constant)), value)
 
 
-@operator(caffe=("Power",), ascend=("Power",), per_row=True)
+@operator(caffe=("Power",), ascend=("Power",), parts=broadcast)
 def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Raise ``shift + scale * x`` to a power."""
     power, scale, shift = (float(node.get(name, default)) for name, default in (("power", 1.0), ("scale", 1.0), ("shift", 0.0)))
@@ -266,14 +268,14 @@ def power_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [elementwise(function, given(inputs, 0), steps=steps)]
 
 
-@operator(onnx=("Exp",), caffe=("Exp",), tensorflow=("Exp",), ascend=("Exp",), per_row=True)
+@operator(onnx=("Exp",), caffe=("Exp",), tensorflow=("Exp",), ascend=("Exp",), parts=broadcast)
 def exponential(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Raise e, or of Caffe and Ascend IR the attribute ``base``, to ``shift + scale * x``."""
     base, scale, shift = _base(node)
     return [by_blocks(lambda x: np.exp((shift + scale * x) * math.log(base)), given(inputs, 0), steps=arithmetic.intermediate)]
 
 
-@operator(onnx=("Log",), caffe=("Log",), tensorflow=("Log",), ascend=("Log",), per_row=True)
+@operator(onnx=("Log",), caffe=("Log",), tensorflow=("Log",), ascend=("Log",), parts=broadcast)
 def logarithm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the logarithm to the base e, or of Caffe and Ascend IR to the attribute ``base``, of ``shift + scale * x``."""
     base, scale, shift = _base(node)
@@ -291,7 +293,7 @@ def _base(node: Node) -> Any:
     return base, scale, shift
 
 
-@operator(caffe=("Axpy",), ascend=("Axpy",), per_row=True)
+@operator(caffe=("Axpy",), ascend=("Axpy",))
 def axpy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a multiple: of Ascend IR ``x1 + alpha * x2``; of the Caffe layer of SENet ``a * x + y``, a for each channel."""
     if node.dialect == ASCEND:
@@ -308,7 +310,7 @@ def axpy(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [elementwise(lambda a, b, c: a * b + c, spread, x, y, steps=arithmetic.intermediate)]
 
 
-@operator(tensorflow=("BiasAdd",), ascend=("BiasAdd",), per_row=True)
+@operator(tensorflow=("BiasAdd",), ascend=("BiasAdd",), parts=first)
 def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias to each channel: the last axis, or the second one where ``data_format`` begins with NC."""
     layout = str(node.get("data_format", "NHWC"))
@@ -318,13 +320,13 @@ def bias_add(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [elementwise(np.add, x, aligned(bias, 1 if layout.startswith("NC") else -1, x.array.ndim))]
 
 
-@operator(tensorflow=("BiasAddV1",), per_row=True)
+@operator(tensorflow=("BiasAddV1",), parts=broadcast)
 def bias_add_last(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias to the last axis."""
     return [elementwise(np.add, given(inputs, 0), given(inputs, 1))]
 
 
-@operator(caffe=("Bias",), ascend=("Bias",), per_row=True)
+@operator(caffe=("Bias",), ascend=("Bias",), parts=first)
 def bias_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a bias whose axes begin at ``axis``."""
     x = given(inputs, 0)
@@ -385,14 +387,14 @@ for _name, _function in (
 # Several inputs, as PyTorch has them
 
 
-@operator(ascend=("AxpyV2",), per_row=True)
+@operator(ascend=("AxpyV2",), parts=broadcast)
 def axpy_of_input(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add a multiple: ``x1 + alpha * x2``; alpha is an input."""
     values = [given(inputs, number) for number in range(3)]
     return [elementwise(lambda a, b, alpha: a + alpha * b, *values, steps=arithmetic.intermediate if values[0].is_float else 0.0)]
 
 
-@operator(ascend=("Addcmul", "Addcdiv"), per_row=True)
+@operator(ascend=("Addcmul", "Addcdiv"), parts=broadcast)
 def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Add the product or quotient of two inputs, times the last one."""
     values = [given(inputs, number) for number in range(4)]
@@ -402,7 +404,7 @@ def add_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     return [elementwise(lambda x, a, b, value: x + value * function(a, b), *values, steps=arithmetic.intermediate)]
 
 
-@operator(ascend=("Lerp",), per_row=True)
+@operator(ascend=("Lerp",), parts=broadcast)
 def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return start + weight · (end - start)."""
     values = [given(inputs, number) for number in range(3)]
@@ -412,20 +414,20 @@ def between(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # Choices
 
 
-@operator(ascend=("MaskedFill",), per_row=True)
+@operator(ascend=("MaskedFill",), parts=broadcast)
 def masked_fill(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Put one value where the mask is true."""
     x, mask, value = (given(inputs, number) for number in range(3))
     return [_chosen(mask, Value(value.array.astype(x.array.dtype).reshape(()), value.error), x)]
 
 
-@operator(onnx=("Where",), tensorflow=("SelectV2",), ascend=("SelectV2",), per_row=True)
+@operator(onnx=("Where",), tensorflow=("SelectV2",), ascend=("SelectV2",), parts=broadcast)
 def choice(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the second input where the first is true, else the third."""
     return [_chosen(*(given(inputs, number) for number in range(3)))]
 
 
-@operator(tensorflow=("Select",), ascend=("Select",), per_row=True)
+@operator(tensorflow=("Select",), ascend=("Select",))
 def choice_by_row(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the second input where the first, which may have one value a row, is true, else the third."""
     condition, first, second = (given(inputs, number) for number in range(3))

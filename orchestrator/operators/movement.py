@@ -10,6 +10,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
+from .parting import rows
 from .primitives import moved
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
 from .value import Arithmetic, Value
@@ -52,7 +53,7 @@ def channel_axis(node: Node, ndim: int) -> int:
 @operator(
     onnx=("Identity",), caffe=("Split", "Dropout", "SpatialDropout", "SeLuDropout"),
     tensorflow=("Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"),
-    ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, per_row=True,
+    ascend=("Identity", "IdentityN", "TransData", "StopGradient"), moves=True, parts=rows,
 )  # fmt: skip
 def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the inputs as they are; Caffe's Split its one input many times."""
@@ -61,7 +62,7 @@ def identity(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [given(inputs, number) for number in range(max(1, len(inputs)))]
 
 
-@operator(onnx=("Dropout",), moves=True, per_row=True)
+@operator(onnx=("Dropout",), moves=True, parts=rows)
 def dropout(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the input as it is, and a mask of what was kept: all; in training it is random."""
     if (_has(inputs, 2) and bool(given(inputs, 2).array)) or (0 < node.version < 7 and not node.get("is_test", 0)):
@@ -225,7 +226,7 @@ def roll(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [moved(lambda array: np.roll(array, tuple(shifts), tuple(axes)), given(inputs, 0))]
 
 
-@operator(caffe=("ShuffleChannel",), ascend=("ShuffleChannel",), moves=True, per_row=True)
+@operator(caffe=("ShuffleChannel",), ascend=("ShuffleChannel",), moves=True, parts=rows)
 def shuffle_channel(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Take the channels of all groups in turn."""
     group = int(node.get("group") if node.dialect == CAFFE else node.get("group", 1))
@@ -249,7 +250,7 @@ def _blocks(node: Node) -> Tuple[int, bool, bool]:
     return size, layout == "NHWC", mode == "DCR"
 
 
-@operator(onnx=("DepthToSpace",), tensorflow=("DepthToSpace",), ascend=("DepthToSpace",), moves=True, per_row=True)
+@operator(onnx=("DepthToSpace",), tensorflow=("DepthToSpace",), ascend=("DepthToSpace",), moves=True, parts=rows)
 def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Spread channels over blocks of places."""
     size, last, outer = _blocks(node)
@@ -268,7 +269,7 @@ def depth_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [moved(function, given(inputs, 0))]
 
 
-@operator(onnx=("SpaceToDepth",), tensorflow=("SpaceToDepth",), ascend=("SpaceToDepth",), moves=True, per_row=True)
+@operator(onnx=("SpaceToDepth",), tensorflow=("SpaceToDepth",), ascend=("SpaceToDepth",), moves=True, parts=rows)
 def space_to_depth(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Gather blocks of places in channels."""
     size, last, _ = _blocks(node)

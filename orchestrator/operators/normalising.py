@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .layouts import as_given, channels_first, of_input
+from .parting import but, rows
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import centred, mean, mean_square, reciprocal_root
@@ -43,6 +44,16 @@ def _from(axis: int, dimensions: int) -> Axes:
     return tuple(range(axis, dimensions))
 
 
+def _normalised(node: Node, ndim: int) -> Optional[Axes]:
+    """Return the axes that LayerNorm normalises, as its attributes tell them."""
+    if node.type == "LayerNormV4":
+        return None
+    return _from(int(node.get("axis", -1) if node.dialect == "onnx" else node.get("begin_norm_axis", 0)), ndim)
+
+
+_OUTER = but(_normalised)
+
+
 def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
     """Return a scale that has the axes that are normalised (or the same number of elements), to be broadcast to x."""
     if value is None or value.array.size == 1:
@@ -54,7 +65,7 @@ def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
     return value
 
 
-@operator(onnx=["LayerNormalization"], per_row=True)
+@operator(onnx=["LayerNormalization"], parts=_OUTER)
 def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LayerNormalization: Y, the mean, and 1 / √(variance + ε)."""
     x = given(inputs, 0, "input")
@@ -64,7 +75,7 @@ def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     return [_scaled(made, scale, offset, arithmetic), center, reciprocal]
 
 
-@operator(ascend=["LayerNorm", "LayerNormV3", "LayerNormV4"], per_row=True)
+@operator(ascend=["LayerNorm", "LayerNormV3", "LayerNormV4"], parts=_OUTER)
 def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: the third output is the variance, of later versions 1 / √(variance + ε)."""
     x = given(inputs, 0, "input")
@@ -84,7 +95,7 @@ def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     return [made, center, variance if node.type == "LayerNorm" else reciprocal]
 
 
-@operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], per_row=True)
+@operator(onnx=["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """onnxruntime's (x, skip, gamma, [beta], bias): normalise x + skip + bias along the last axis; the fourth output is the sum.
 
@@ -106,7 +117,7 @@ def skip_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     return [made, center, reciprocal, total]
 
 
-@operator(ascend=["AddRmsNorm"], per_row=True)
+@operator(ascend=["AddRmsNorm"])
 def ascend_add_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR AddRmsNorm (x1, x2, gamma): y and 1 / √(mean square + ε) of x1 + x2, and the sum."""
     total, scale = elementwise(np.add, given(inputs, 0, "x1"), given(inputs, 1, "x2")), given(inputs, 2, "gamma")
@@ -121,7 +132,7 @@ def _by_root_mean_square(x: Value, axes: Axes, epsilon: float, scale: Optional[V
     return [_scaled(made, scale, None, arithmetic), reciprocal]
 
 
-@operator(onnx=["RMSNormalization", "SimplifiedLayerNormalization"], per_row=True)
+@operator(onnx=["RMSNormalization", "SimplifiedLayerNormalization"], parts=rows)
 def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX RMSNormalization, and onnxruntime's older name of it."""
     x = given(inputs, 0, "input")
@@ -130,7 +141,7 @@ def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
     return made[:1] if node.type == "RMSNormalization" else made
 
 
-@operator(ascend=["RmsNorm"], per_row=True)
+@operator(ascend=["RmsNorm"], parts=rows)
 def ascend_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR RmsNorm: over the axes of gamma; y and 1 / √(mean square + ε)."""
     x, scale = given(inputs, 0, "input"), given(inputs, 1, "gamma")
@@ -147,7 +158,7 @@ def _of_channels(value: Optional[Value], x: Value) -> Optional[Value]:
     return moved(lambda array: array.reshape((1, -1) + (1,) * (x.array.ndim - 2)), value)
 
 
-@operator(onnx=["InstanceNormalization"], ascend=["InstanceNorm"], per_row=True)
+@operator(onnx=["InstanceNormalization"], ascend=["InstanceNorm"], parts=rows)
 def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalise each channel of each picture; Ascend IR: the mean and the variance too."""
     layout, epsilon = "NCHW", 1e-5
@@ -163,7 +174,7 @@ def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     return [as_given(value, layout) for value in (made, center, variance)]
 
 
-@operator(onnx=["GroupNormalization"], ascend=["GroupNorm"], per_row=True)
+@operator(onnx=["GroupNormalization"], ascend=["GroupNorm"], parts=rows)
 def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalise groups of channels; in ONNX before opset 21 scale and bias are of groups."""
     layout = "NCHW" if node.dialect == "onnx" else of_input(node, 0, str(node.get("data_format", "NHWC")))
@@ -209,7 +220,7 @@ def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) ->
     return [elementwise(lambda array: np.where(nothing, 0.0, array), made)]
 
 
-@operator(caffe=["Normalize"], ascend=["Normalize"], per_row=True)
+@operator(caffe=["Normalize"], ascend=["Normalize"], parts=rows)
 def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalize of Caffe's SSD branch: by the 2-norm of a picture, or of each place's channels, times a scale."""
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
@@ -239,7 +250,7 @@ def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
     return [_mean_variance(x, axes, 1e-9, True, arithmetic)]
 
 
-@operator(caffe=["MVN"], ascend=["MVN"], per_row=True)
+@operator(caffe=["MVN"], ascend=["MVN"], parts=rows)
 def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's MVN: within each channel of a picture, or across them."""
     x = given(inputs, 0, "input")
@@ -306,7 +317,7 @@ def _running_response(x: Array, size: int, bias: float, alpha: float, beta: floa
     return Value(x * np.stack(totals, 1).astype(np.float64) ** -beta)
 
 
-@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], per_row=True)
+@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], parts=rows)
 def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
 

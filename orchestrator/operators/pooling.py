@@ -10,6 +10,7 @@ import numpy as np
 
 from .cells import part, stacked
 from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
+from .parting import planes
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import mean
@@ -234,7 +235,7 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
     return _windows(x, kernel, strides, (begin, end), dilations, ceil)
 
 
-@operator(onnx=["MaxPool"], per_row=True)
+@operator(onnx=["MaxPool"], parts=planes)
 def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MaxPool; the second output counts through the whole input, N and C too."""
     x = given(inputs, 0, "input")
@@ -249,7 +250,7 @@ def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     return [best, Value(where + planes * int(np.prod(windows.sizes)))]
 
 
-@operator(onnx=["AveragePool"], sums=True, per_row=True)
+@operator(onnx=["AveragePool"], sums=True, parts=planes)
 def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them (ceil_mode) never."""
     x = given(inputs, 0, "input")
@@ -269,7 +270,7 @@ def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> 
     return Value(result, (total + both) ** (1.0 / power) - result).with_step(arithmetic.intermediate)
 
 
-@operator(onnx=["LpPool", "GlobalLpPool"], sums=True, per_row=True)
+@operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=planes)
 def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
     x = given(inputs, 0, "input")
@@ -277,14 +278,14 @@ def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [_norm(x, windows, float(node.get("p", 2)), arithmetic)]
 
 
-@operator(onnx=["GlobalMaxPool"], per_row=True)
+@operator(onnx=["GlobalMaxPool"], parts=planes)
 def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the largest of each channel of [N, C, ...]."""
     x = given(inputs, 0, "input")
     return [_largest(x, _everything(x))]
 
 
-@operator(onnx=["GlobalAveragePool"], ascend=["GlobalAveragePool"], sums=True, per_row=True)
+@operator(onnx=["GlobalAveragePool"], ascend=["GlobalAveragePool"], sums=True, parts=planes)
 def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Compute the mean of each channel of [N, C, ...]."""
     layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
@@ -293,7 +294,7 @@ def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
 
 
-@operator(caffe=["Pooling"], sums=True, per_row=True)
+@operator(caffe=["Pooling"], sums=True, parts=planes)
 def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad is left out, if there is a pad.
 
@@ -380,14 +381,14 @@ _FRAMEWORK_MAX = ["MaxPool", "MaxPool3D"]
 _FRAMEWORK_MEAN = ["AvgPool", "AvgPool3D"]
 
 
-@operator(tensorflow=_FRAMEWORK_MAX + ["MaxPoolV2"], ascend=["MaxPool"], per_row=True)
+@operator(tensorflow=_FRAMEWORK_MAX + ["MaxPoolV2"], ascend=["MaxPool"], parts=planes)
 def tensorflow_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name, with padding SAME or VALID."""
     x, windows, layout = _tensorflow_windows(node, inputs)
     return [as_given(_largest(x, windows), layout)]
 
 
-@operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, per_row=True)
+@operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, parts=planes)
 def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name: pads do not count."""
     x, windows, layout = _tensorflow_windows(node, inputs)
@@ -410,14 +411,14 @@ def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, st
     return x, _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)), layout
 
 
-@operator(ascend=["MaxPoolV3"], per_row=True)
+@operator(ascend=["MaxPoolV3"], parts=planes)
 def ascend_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR MaxPoolV3."""
     x, windows, layout = _ascend_windows(node, inputs)
     return [as_given(_largest(x, windows), layout)]
 
 
-@operator(ascend=["AvgPoolV2"], sums=True, per_row=True)
+@operator(ascend=["AvgPoolV2"], sums=True, parts=planes)
 def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR AvgPoolV2: ``exclusive`` leaves pads out of the count, divisor_override is the count."""
     x, windows, layout = _ascend_windows(node, inputs)
@@ -439,7 +440,7 @@ def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     return x, _windows(x, kernel, strides, pads, ceil=mode == "CALCULATED" and bool(node.get("ceil_mode", False))), layout
 
 
-@operator(ascend=["Pooling"], sums=True, per_row=True)
+@operator(ascend=["Pooling"], sums=True, parts=planes)
 def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR Pooling, of Caffe's networks: mode 0 is the largest, 1 the mean; ceil_mode 0 rounds counts up, 1 down."""
     given_x = given(inputs, 0, "input")
@@ -460,7 +461,7 @@ def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [as_given(made, layout)]
 
 
-@operator(ascend=["AdaptiveAvgPool2d"], sums=True, per_row=True)
+@operator(ascend=["AdaptiveAvgPool2d"], sums=True, parts=planes)
 def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR AdaptiveAvgPool2d, which is PyTorch's: output i is the mean from ⌊i·n/m⌋ to before ⌈(i + 1)·n/m⌉ of n elements."""
     x = given(inputs, 0, "input")

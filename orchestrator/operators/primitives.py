@@ -19,14 +19,18 @@ class _Rounding(Value):
     """A factor of 1 that one rounding moves: by so little that one side tells how far."""
 
 
-def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
+def by_blocks(function: Callable[..., Array], *inputs: Value, steps: float = 0.0, single: bool = False) -> Value:
     """Apply a function to each element as :func:`elementwise` does, some after the others, so that what lies between stays in the cache.
 
     Parameters
     ----------
     function
         Knows no other arrays than those that it is given. Inputs that broadcast are taken whole.
+    single
+        Single precision will do, for floats that have it and no error.
     """
+    if single and not steps and all(value.error is None and value.array.dtype == np.float32 for value in inputs):
+        return Value(np.asarray(function(*(value.array for value in inputs))))
     shape = np.broadcast(*(value.array for value in inputs)).shape
     size = int(np.prod(shape, dtype=np.int64))
     if size <= _BLOCK or any(value.array.size != 1 and value.array.shape != shape for value in inputs):

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
+from .parting import connected, products
 from .primitives import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, optional
@@ -23,7 +24,7 @@ def _turned(value: Value, turn: Any) -> Value:
     return moved(lambda array: array.swapaxes(-1, -2), value) if turn else value
 
 
-@operator(onnx=["MatMul", "FusedMatMul"], sums=True)
+@operator(onnx=["MatMul", "FusedMatMul"], sums=True, parts=products)
 def onnx_matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MatMul, as numpy's; onnxruntime's fused one swaps the last two axes of factors and multiplies by alpha."""
     if node.get("transBatchA", 0) or node.get("transBatchB", 0):
@@ -41,6 +42,7 @@ _SECOND = ("transpose_b", "transpose_x2", "adj_y", "adj_x2")
     tensorflow=["MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
     ascend=["MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
     sums=True,
+    parts=products,
 )
 def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow and Ascend IR: the last two axes of a factor are swapped where its attribute says so."""
@@ -51,7 +53,7 @@ def matmul(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [product(first, second, arithmetic, optional(inputs, 2) if node.dialect == "ascend" else None)]
 
 
-@operator(onnx=["Gemm"], sums=True)
+@operator(onnx=["Gemm"], sums=True, parts=products)
 def gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Gemm: alpha · A' · B' + beta · C."""
     return [_scaled_product(node, inputs, ("transA", "transB"), arithmetic)]
@@ -91,7 +93,7 @@ def _connected(x: Value, w: Value, bias: Optional[Value], axis: int, turned: boo
     return moved(lambda array: array.reshape(lead + (-1,)), made)
 
 
-@operator(caffe=["InnerProduct"], sums=True, per_row=True)
+@operator(caffe=["InnerProduct"], sums=True, parts=connected)
 def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe InnerProduct."""
     biased = bool(node.get("bias_term", True))
@@ -101,7 +103,7 @@ def inner_product(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     return [_connected(x, w, bias, int(node.get("axis", 1)), bool(node.get("transpose", False)), outputs, arithmetic)]
 
 
-@operator(ascend=["FullyConnection"], sums=True, per_row=True)
+@operator(ascend=["FullyConnection"], sums=True, parts=connected)
 def fully_connection(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR FullyConnection, which is Caffe's InnerProduct; a device's output may have axes of one element behind."""
     if int(node.get("offset_x", 0)):

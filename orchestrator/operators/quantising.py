@@ -13,6 +13,7 @@ import numpy as np
 from .decisions import judged, outside_steps, reach, stepped
 from .elementwise import aligned
 from .movement import channel_axis
+from .parting import broadcast, rows
 from .primitives import elementwise
 from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
 from .value import Arithmetic, Value
@@ -131,7 +132,7 @@ def _check_cast(node: Node, inputs: Inputs, arithmetic: Arithmetic, outputs: Seq
     return [judged(outputs[0], wrong, x.array.shape)]
 
 
-@operator(onnx=("Cast",), tensorflow=("Cast",), ascend=("Cast",), decides=True, per_row=True, check=_check_cast)
+@operator(onnx=("Cast",), tensorflow=("Cast",), ascend=("Cast",), decides=True, parts=broadcast, check=_check_cast)
 def cast(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Make another type: floats are rounded to the nearest, whole numbers made by cutting the fraction off, bool by comparing with 0.
 
@@ -303,14 +304,14 @@ def _check_ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic, outp
     return [judged(outputs[0], lambda made: outside_steps(steps.function, steps.scaled, made, steps.room), steps.scaled.array.shape)]
 
 
-@operator(ascend=("AscendQuant",), decides=True, per_row=True, check=_check_ascend_quant)
+@operator(ascend=("AscendQuant",), decides=True, parts=broadcast, check=_check_ascend_quant)
 def ascend_quant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """round(x · scale + offset) within int8 or int4; with ``sqrt_mode`` the scale is its attribute squared."""
     steps = _ascend_steps(node, inputs, arithmetic)
     return [stepped(steps.function, steps.scaled)]
 
 
-@operator(ascend=("AscendDequant",), per_row=True)
+@operator(ascend=("AscendDequant",), parts=rows)
 def ascend_dequant(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """x · scale, one for all or for each channel, with ``sqrt_mode`` squared; ``relu_flag`` lets only positive values pass.
 

@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence
 import numpy as np
 
 from .movement import axis_of
+from .parting import Parts, Shape
 from .primitives import elementwise
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
 from .value import Arithmetic, Value, joined
@@ -149,7 +150,19 @@ def along(reduce: Reduce, x: Value, axes: Sequence[int], keep: bool, arithmetic:
     return Value(made.array.reshape(whole_shape), error)
 
 
-@operator(onnx=_OF_ONNX, tensorflow=_TENSORFLOW, ascend=_OF_ASCEND, sums=True)
+def _kept(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of reductions whose attributes tell the axes: along the others."""
+    x = shapes[0] if shapes else None
+    if x is None or not np.size(node.get("axes", ())):
+        return None
+    gone = {axis_of(axis, len(x)) for axis in listed(node.get("axes"))}
+    keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
+    shown = [axis for axis in range(len(x)) if keep or axis not in gone]
+    axes = {place: (axis,) + (None,) * (len(shapes) - 1) for place, axis in enumerate(shown) if axis not in gone}
+    return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
+
+
+@operator(onnx=_OF_ONNX, tensorflow=_TENSORFLOW, ascend=_OF_ASCEND, sums=True, parts=_kept)
 def reduction(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reduce axes, which are an attribute or an input; ONNX reduces all where none are named, TensorFlow none."""
     x = given(inputs, 0)

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .parting import Parting
 from .value import Arithmetic, Value
 
 ONNX, CAFFE, TENSORFLOW, ASCEND = "onnx", "caffe", "tensorflow", "ascend"
@@ -86,8 +87,8 @@ class Operator:
         Its output is a decision (ArgMax, TopK, comparisons, casts to whole numbers, rounding), which may go either way near a tie.
     sums
         It adds products or many values (convolutions, MatMul, pooling by average, reductions): its error depends on the accumulator.
-    per_row
-        Output row n along the first axis depends on row n of the inputs (of the first one, where others are weights) alone.
+    parts
+        Along which axes its first output can be computed in parts; None: it is computed whole.
     check
         Of an operator that decides: tells which elements of a device's outputs do not follow from its inputs. None: unequal ones.
     """
@@ -97,7 +98,7 @@ class Operator:
     moves: bool = False
     decides: bool = False
     sums: bool = False
-    per_row: bool = False
+    parts: Optional[Parting] = None
     check: Optional[Check] = None
 
     @property
@@ -120,13 +121,13 @@ def operator(
     moves: bool = False,
     decides: bool = False,
     sums: bool = False,
-    per_row: bool = False,
+    parts: Optional[Parting] = None,
     check: Optional[Check] = None,
 ) -> Callable[[Compute], Compute]:
     """Register a function as the computation of operators with these spellings; see :class:`Operator` for the rest."""
 
     def register(function: Compute) -> Compute:
-        entry = Operator(function.__name__, function, moves, decides, sums, per_row, check)
+        entry = Operator(function.__name__, function, moves, decides, sums, parts, check)
         for dialect, types in ((ONNX, onnx), (CAFFE, caffe), (TENSORFLOW, tensorflow), (ASCEND, ascend)):
             for spelling in types:
                 key = (dialect, spelling)

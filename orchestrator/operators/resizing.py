@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .layouts import is_last
+from .parting import rows
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, integers, optional
 from .value import Arithmetic, Value, joined
@@ -316,7 +317,7 @@ def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
     return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
 
 
-@operator(caffe=["Interp"], per_row=True)
+@operator(caffe=["Interp"], parts=rows)
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut; a second input gives the size."""
     x = given(inputs, 0, "input")
@@ -333,7 +334,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [x]
 
 
-@operator(caffe=["Resize"], per_row=True)
+@operator(caffe=["Resize"], parts=rows)
 def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones it adds nothing, so they fade.
 

@@ -9,6 +9,7 @@ import numpy as np
 from .elementwise import aligned
 from .layouts import of_input
 from .movement import channel_axis
+from .parting import first
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import centred, mean
@@ -72,7 +73,7 @@ def _normalised(
     return _by_statistics(x, parts[0] or _ZERO, parts[1] or _ONE, epsilon, parts[2], parts[3], arithmetic)
 
 
-@operator(onnx=["BatchNormalization"], per_row=True)
+@operator(onnx=["BatchNormalization"], parts=first)
 def onnx_batch_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX BatchNormalization (x, scale, bias, mean, variance) for inference."""
     if bool(node.get("training_mode", 0)) or (0 < node.version < 7 and not node.get("is_test", 0)):
@@ -106,7 +107,7 @@ def _caffe_normalised(x: Value, center: Value, variance: Value, factor: Value, e
     return _normalised(x, 1, epsilon, scaled[0], scaled[1], None, None, arithmetic)
 
 
-@operator(tensorflow=["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"], ascend=["BatchNorm"], per_row=True)
+@operator(tensorflow=["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"], ascend=["BatchNorm"], parts=first)
 def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's and Ascend IR's (x, scale, offset, mean, variance) for inference; mean and variance are outputs too."""
     if bool(node.get("is_training", True)):
@@ -121,7 +122,7 @@ def fused_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     return [made, center, variance]
 
 
-@operator(ascend=["BNInfer"], per_row=True)
+@operator(ascend=["BNInfer"], parts=first)
 def ascend_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR BNInfer (x, scale, offset, mean, variance)."""
     x = given(inputs, 0, "input")
@@ -130,7 +131,7 @@ def ascend_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     return [_normalised(x, axis, float(node.get("epsilon")), center, variance, scale, offset, arithmetic)]
 
 
-@operator(ascend=["BNInference"], per_row=True)
+@operator(ascend=["BNInference"], parts=first)
 def ascend_caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR BNInference (x, mean, variance, momentum, scale, offset): Caffe's BatchNorm, or with scale and offset both.
 
@@ -148,7 +149,7 @@ def ascend_caffe_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) 
     return [_normalised(x, channel_axis(node, x.array.ndim), epsilon, center, variance, scale, offset, arithmetic)]
 
 
-@operator(ascend=["BNInferenceD"], per_row=True)
+@operator(ascend=["BNInferenceD"], parts=first)
 def ascend_folded_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR BNInferenceD (x, mean, variance, scale, b) of what the host has folded: variance · (x + mean) · scale + b."""
     x = given(inputs, 0, "input")
@@ -165,7 +166,7 @@ def ascend_folded_batch_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic)
     return [made]
 
 
-@operator(caffe=["Scale"], ascend=["Scale"], per_row=True)
+@operator(caffe=["Scale"], ascend=["Scale"], parts=first)
 def scale(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe's and Ascend IR's Scale (x, scale, bias): scale and bias begin at an axis (1) of x."""
     x, factor = given(inputs, 0, "input"), given(inputs, 1, "scale")

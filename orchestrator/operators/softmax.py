@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from .parting import but
 from .primitives import moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, integers
@@ -88,7 +89,17 @@ def _made(node: Node, x: Value, axes: Axes, arithmetic: Arithmetic) -> Value:
     return (log_softmax if node.type.startswith("Log") else softmax)(x, axes, arithmetic)
 
 
-@operator(onnx=["Softmax", "LogSoftmax"])
+def _along(node: Node, ndim: int) -> List[int]:
+    """Return the axes whose elements are divided by their sum."""
+    if node.dialect == "onnx" and node.version < 13:
+        axis = int(node.get("axis", 1))
+        return list(range(axis + ndim if axis < 0 else axis, ndim))
+    if node.dialect == "ascend":
+        return integers(node, "axes", integers(node, "axis", [-1]))
+    return [-1 if node.dialect == "tensorflow" else int(node.get("axis", -1 if node.dialect == "onnx" else 1))]
+
+
+@operator(onnx=["Softmax", "LogSoftmax"], parts=but(_along))
 def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX: from opset 13 on along one axis (the last), before over everything from an axis (1) on."""
     x = given(inputs, 0, "input")
@@ -104,14 +115,13 @@ def onnx_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [moved(lambda array: array.reshape(x.array.shape), made)]
 
 
-@operator(caffe=["Softmax"], tensorflow=["Softmax", "LogSoftmax"], ascend=["Softmax", "SoftmaxV2", "LogSoftmax", "LogSoftmaxV2"])
+@operator(
+    caffe=["Softmax"],
+    tensorflow=["Softmax", "LogSoftmax"],
+    ascend=["Softmax", "SoftmaxV2", "LogSoftmax", "LogSoftmaxV2"],
+    parts=but(_along),
+)
 def other_softmax(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe along its axis (1), TensorFlow along the last, Ascend IR along ``axes`` (the last) together."""
     x = given(inputs, 0, "input")
-    if node.dialect == "caffe":
-        axes = [int(node.get("axis", 1))]
-    elif node.dialect == "tensorflow":
-        axes = [-1]
-    else:
-        axes = integers(node, "axes", integers(node, "axis", [-1]))
-    return [_made(node, x, tuple(axes), arithmetic)]
+    return [_made(node, x, tuple(_along(node, x.array.ndim)), arithmetic)]

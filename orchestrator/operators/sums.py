@@ -8,6 +8,7 @@ import numpy as np
 
 from . import convolution
 from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
+from .parting import filters
 from .primitives import moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value
@@ -99,7 +100,7 @@ def _onnx_window(node: Node, x: Value, w: Value) -> Tuple[List[int], List[int], 
     return integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes), mode, (pads[:axes], pads[axes:])
 
 
-@operator(onnx=["Conv"], sums=True, per_row=True)
+@operator(onnx=["Conv"], sums=True, parts=filters)
 def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Conv, all opsets."""
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
@@ -108,7 +109,7 @@ def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List
     return [_convolution(x, w, optional(inputs, 2), strides, dilations, pads, int(node.get("group", 1)), arithmetic)]
 
 
-@operator(onnx=["ConvTranspose"], sums=True, per_row=True)
+@operator(onnx=["ConvTranspose"], sums=True, parts=filters)
 def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for SAME_UPPER, else before."""
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
@@ -160,7 +161,7 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
     return bottoms, given(inputs, len(bottoms), "filter"), bias
 
 
-@operator(caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"], sums=True, per_row=True)
+@operator(caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"], sums=True, parts=filters)
 def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe Convolution and Deconvolution; the depthwise layers of branches have as many groups as channels."""
     bottoms, w, bias = _caffe_bottoms(node, inputs)
@@ -198,7 +199,7 @@ def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
     )
 
 
-@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, per_row=True)
+@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, parts=filters)
 def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's convolutions: filters are [..., C, O] (depthwise: [H, W, C, multiplier]) for both data formats."""
     layout = str(node.get("data_format", "NDHWC" if node.type == "Conv3D" else "NHWC"))
@@ -227,7 +228,7 @@ def _depthwise_filter(w: Value) -> Tuple[Value, int]:
     return moved(lambda array: array.swapaxes(0, 1).reshape((-1, 1) + array.shape[2:]), w), channels
 
 
-@operator(tensorflow=["Conv2DBackpropInput", "Conv3DBackpropInputV2"], sums=True, per_row=True)
+@operator(tensorflow=["Conv2DBackpropInput", "Conv3DBackpropInputV2"], sums=True)
 def tensorflow_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's transposed convolutions: (sizes of the output, filter [..., O, C], x); the padding is the convolution's."""
     layout = str(node.get("data_format", "NHWC" if node.type == "Conv2DBackpropInput" else "NDHWC"))
@@ -284,7 +285,7 @@ def _without_offset(node: Node) -> None:
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x", node.get("offset_a", 0)))
 
 
-@operator(ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, per_row=True)
+@operator(ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=filters)
 def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom, left, right]."""
     data_format = str(node.get("data_format", "NDHWC" if node.type == "Conv3D" else "NHWC"))
@@ -312,7 +313,6 @@ def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         "Conv2DBackpropInputD",
     ],
     sums=True,
-    per_row=True,
 )
 def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR's transposed convolutions; the filter is the convolution's of which x is the output."""

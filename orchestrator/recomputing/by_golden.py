@@ -154,7 +154,9 @@ def recomputed(
                 kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else VECTOR
             if output.target.dtype.kind != "f":
                 wrong = np.asarray(output.target) != made.array.reshape(output.target.shape)
-                return ByGolden(kind if kind == MOVE else DECISION, decided_error(wrong), None)
+                first = int(np.argmax(wrong)) if wrong.size else 0
+                own = decided_error(int(np.count_nonzero(wrong)), wrong.size, first)
+                return ByGolden(kind if kind == MOVE else DECISION, own, None)
             tight = own_error(output.target, _shaped(_doubted(made, off, output.dtype), output.target.shape), output.dtype)
             if loose is None or kind == MOVE or not tight.doubtful:
                 return ByGolden(kind, tight, None)
@@ -284,7 +286,7 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
     if made.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":
         return None
     if golden.dtype.kind != "f":
-        return decided_error(np.zeros(golden.shape, bool)) if np.array_equal(made.array, golden) else None
+        return decided_error(0, golden.size) if np.array_equal(made.array, golden) else None
     found = own_error(golden, made, "float64" if golden.dtype == np.float64 else "float32")
     return None if found.odd or not np.isfinite(found.distance) else found
 

@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
+from ..operators.parting import Parts
 from ..submodel.cut import Cut
 from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
 from .original import NotComputable
 
+EXACT = Arithmetic(0.0, 0.0, 0.0)
+"""Nothing is rounded inside: values without their errors."""
+Shape = Tuple[Optional[int], ...]
+
 _FACTORS = frozenset(
     "Mul Div BatchNormalization BatchNorm Scale FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 RealDiv".split()
 )
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
+
+
+class Cuts(NamedTuple):
+    """What is cut where an output is computed in parts along one of its axes.
+
+    Attributes
+    ----------
+    inputs
+        Of each value that comes in the axis that is cut; None: it is needed whole.
+    constants
+        The same of what the model holds, by node and number of its input; not those that are needed whole.
+    length
+        Of the axis.
+    """
+
+    inputs: Mapping[Tuple[int, int], Optional[int]]
+    constants: Mapping[Tuple[int, int], int]
+    length: int
+
+
+class Part(NamedTuple):
+    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for."""
+
+    cuts: Cuts
+    first: int
+    last: int
+
+    def of_constant(self, number: int, place: int, value: Value) -> Value:
+        """Return what an input of a node that the model holds comes to in this part."""
+        axis = self.cuts.constants.get((number, place))
+        if axis is None:
+            return value
+        at = (slice(None),) * axis + (slice(self.first, self.last),)
+        return Value(value.array[at], None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at])
 
 
 class Piece:
@@ -46,6 +85,9 @@ class Piece:
         self.calls: List[Tuple[int, Call]] = [(number, nodes.call(number)) for number in order if number in inside - kept]
         self._dtype = dtype
         self._constants = set(cut.pulled)
+        # What the model holds, as the device has it: by node, input (-1: the node is a constant), and whether with its error.
+        self._held: Dict[Tuple[int, int, bool], Value] = {}
+        self._pulled: Dict[bool, Dict[Tuple[int, int], Value]] = {}
         for _, call in self.calls:
             if call.constant is None and operators.find(call.node.dialect, call.node.type) is None:
                 raise NotComputable("%s is no operator that can be computed here" % call.node.type)
@@ -75,13 +117,17 @@ class Piece:
         found = operators.find(node.dialect, node.type)
         return found is not None and bool(getattr(found, mark))
 
-    def values(self, fed: Mapping[Tuple[int, int], Array], arithmetic: Arithmetic) -> Dict[Tuple[int, int], Value]:
+    def values(
+        self, fed: Mapping[Tuple[int, int], Array], arithmetic: Arithmetic, part: Optional[Part] = None
+    ) -> Dict[Tuple[int, int], Value]:
         """Compute all values inside.
 
         Parameters
         ----------
         fed
-            The values that come in.
+            The values that come in; of a part theirs.
+        part
+            Which part of the output is computed; None: all.
 
         Raises
         ------
@@ -89,36 +135,116 @@ class Piece:
             An attribute is not known, or the shapes do not fit.
         """
         made: Dict[Tuple[int, int], Value] = {value: Value(array) for value, array in fed.items()}
-        folded = self._folds()
+        made.update(self._of_constants(arithmetic))
         for number, call in self.calls:
-            if call.constant is not None:
-                made[number, 0] = self._constant(call.constant, exact=number in folded)
+            if (number, 0) in made:
                 continue
-            inputs = self._inputs(number, call, made, folded)
-            outputs = operators.compute(call.node, inputs, arithmetic)
+            outputs = operators.compute(call.node, self._inputs(number, call, made, arithmetic, part), arithmetic)
             for index, value in enumerate(outputs):
                 made[number, index] = value if number in self._constants else value.with_step(arithmetic.intermediate)
         return made
 
-    def inputs_of_last(self, made: Mapping[Tuple[int, int], Value]) -> Tuple[Node, List[Optional[Value]]]:
+    def _of_constants(self, arithmetic: Arithmetic) -> Dict[Tuple[int, int], Value]:
+        """Return what is computed of constants alone, once for all parts."""
+        exact = arithmetic == EXACT
+        if exact not in self._pulled:
+            made: Dict[Tuple[int, int], Value] = {}
+            for number, call in self.calls:
+                if call.constant is not None:
+                    made[number, 0] = self._constant(number, -1, call.constant, exact)
+                elif number in self._constants and all(value in made for value in call.arguments if isinstance(value, tuple)):
+                    # Others are of shapes that are known only with the values that come in.
+                    outputs = operators.compute(call.node, self._inputs(number, call, made, arithmetic, None), arithmetic)
+                    made.update({(number, index): value for index, value in enumerate(outputs)})
+            self._pulled[exact] = made
+        return self._pulled[exact]
+
+    def inputs_of_last(self, made: Mapping[Tuple[int, int], Value], part: Optional[Part]) -> Tuple[Node, List[Optional[Value]]]:
         """Return the last node and its inputs, once all values are computed."""
         number, call = self.calls[-1]
-        return call.node, self._inputs(number, call, made, self._folds())
+        return call.node, self._inputs(number, call, made, Arithmetic(), part)
 
     def _inputs(
-        self, number: int, call: Call, made: Mapping[Tuple[int, int], Value], folded: Any
+        self, number: int, call: Call, made: Mapping[Tuple[int, int], Value], arithmetic: Arithmetic, part: Optional[Part]
     ) -> List[Optional[Value]]:
         inputs: List[Optional[Value]] = []
-        for argument in call.arguments:
+        for place, argument in enumerate(call.arguments):
             if argument is None:
                 inputs.append(None)
-            elif isinstance(argument, tuple):
+                continue
+            if isinstance(argument, tuple):
                 if argument not in made:
                     raise CannotCompute("the value %s is not there" % (argument,))
-                inputs.append(made[argument])
+                value = made[argument]
             else:
-                inputs.append(self._constant(argument, exact=number in folded or number in self._constants))
+                value = self._constant(number, place, argument, arithmetic == EXACT)
+            inputs.append(value if part is None else part.of_constant(number, place, value))
         return inputs
+
+    def cuts(self, output: Tuple[int, int], shapes: Mapping[Tuple[int, int], Tuple[int, ...]]) -> Dict[int, Cuts]:
+        """Return the axes of an output along which it can be computed in parts, each with what is cut for it.
+
+        Parameters
+        ----------
+        shapes
+            Of the values that come in.
+        """
+        known: Dict[Tuple[int, int], Optional[Shape]] = dict(shapes)
+        fixed = self._of_constants(EXACT) if self.calls else {}
+        known.update({value: tuple(one.array.shape) for value, one in fixed.items()})
+        parted: Dict[int, Optional[Parts]] = {}
+        for number, call in self.calls:
+            if (number, 0) in fixed:
+                continue
+            given = [
+                None if argument is None else known.get(argument) if isinstance(argument, tuple) else tuple(np.shape(argument))
+                for argument in call.arguments
+            ]
+            unknown = any(argument is not None and shape is None for argument, shape in zip(call.arguments, given))
+            found = operators.find(call.node.dialect, call.node.type)
+            try:
+                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given)
+            except (CannotCompute, IndexError, ValueError):
+                parted[number] = None
+            made = parted[number]
+            known[number, 0] = None if made is None else made.shape
+        shape = known.get(output)
+        ways = {axis: self._cut(output, axis, parted, set(fixed), shapes) for axis in range(len(shape) if shape else 0)}
+        return {axis: way for axis, way in ways.items() if way is not None}
+
+    def _cut(
+        self,
+        output: Tuple[int, int],
+        axis: int,
+        parted: Mapping[int, Optional[Parts]],
+        fixed: Set[Tuple[int, int]],
+        shapes: Mapping[Tuple[int, int], Tuple[int, ...]],
+    ) -> Optional[Cuts]:
+        """Return what is cut where an output is cut along an axis; None where that cannot be."""
+        wanted: Dict[Tuple[int, int], Optional[int]] = {output: axis}
+        constants: Dict[Tuple[int, int], int] = {}
+        length: Optional[int] = None
+        for number, call in reversed(self.calls):
+            if (number, 0) in fixed or (number, 0) not in wanted:
+                if any(value[0] == number for value in wanted if value not in fixed):
+                    return None
+                continue
+            made, along = parted.get(number), wanted[number, 0]
+            if made is None or along is None or along not in made.axes:
+                return None
+            for place, (argument, own) in enumerate(zip(call.arguments, made.axes[along])):
+                if isinstance(argument, tuple) and argument not in fixed:
+                    if wanted.setdefault(argument, own) != own:
+                        return None
+                elif own is not None and argument is not None:
+                    constants[number, place] = own
+                    length = self._shape_of(argument)[own]
+        inputs = {value: wanted.get(value) for value in shapes}
+        lengths = {shapes[value][own] for value, own in inputs.items() if own is not None} | ({length} if length is not None else set())
+        return Cuts(inputs, constants, lengths.pop()) if len(lengths) == 1 else None
+
+    def _shape_of(self, argument: Any) -> Tuple[int, ...]:
+        return tuple(np.shape(self._of_constants(EXACT)[argument].array if isinstance(argument, tuple) else argument))
 
     def _folds(self) -> FrozenSet[int]:
         """Return the nodes whose weights a device holds as they are, but for one rounding: those of a sum that nothing is folded into."""
@@ -126,19 +252,30 @@ class Piece:
         types = {call.node.type for number, call in self.calls if number not in self._constants}
         return frozenset(sums if len(sums) == 1 and not types & _FACTORS else ())
 
-    def _constant(self, array: Array, exact: bool) -> Value:
+    @property
+    def rounds_once(self) -> bool:
+        """Whether nothing but the output's rounding need be off: weights are as the device holds them."""
+        return not self.multiplies or bool(self._folds())
+
+    def _constant(self, number: int, place: int, array: Array, exact: bool) -> Value:
         """Return weights as the device holds them: rounded to its type.
 
         Where the compiler may have folded others into them, or keeps them in float32, nobody knows the rounded values: they may be off by
-        one rounding.
+        one rounding; but for ``exact``.
         """
-        array = np.asarray(array)
+        key = (number, place, exact)
+        if key not in self._held:
+            self._held[key] = self._as_held(np.asarray(array), number in self._folds() or (place >= 0 and number in self._constants), exact)
+        return self._held[key]
+
+    def _as_held(self, array: Array, as_is: bool, exact: bool) -> Value:
         if array.dtype.kind != "f" or self._dtype not in ROUNDING:
             return Value(array)
         unit = ROUNDING[self._dtype].half_unit
-        if exact and array.ndim > 1:
+        if as_is and array.ndim > 1:
             return Value(rounded(array, self._dtype))
-        return Value(array.astype(np.float32), np.abs(array.astype(np.float32)) * np.float32(unit / np.sqrt(3.0)))
+        values = array.astype(np.float32)
+        return Value(values) if exact else Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
 
 
 def rounded(values: Array, dtype: str) -> Array:

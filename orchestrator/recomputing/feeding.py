@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from ..elements import element_count
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
@@ -274,14 +275,32 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     values = plain.array()
     if desc.origin_format is not None and plain.format != desc.origin_format and {plain.format, desc.origin_format} <= _FOUR:
         values = convert(values, plain.format, desc.origin_format, values.shape) if values.ndim == 4 else values
-    if shape is None and feed.shape is not None and values.size == int(np.prod(feed.shape, dtype=np.int64)):
-        return values.reshape(feed.shape)
-    if shape is None or values.ndim == len(shape):
-        return values
-    for wanted in (shape, values.shape[:1] + shape[1:]):
-        if values.size == int(np.prod(wanted, dtype=np.int64)):
-            return values.reshape(wanted)
-    raise NotComputable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape)))
+    found = original_shape(values.shape, shape, feed.shape)
+    if found is None:
+        raise NotComputable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape or ())))
+    return values.reshape(found)
+
+
+def original_shape(
+    shape: Tuple[int, ...], wanted: Optional[Tuple[int, ...]], made: Optional[Tuple[int, ...]]
+) -> Optional[Tuple[int, ...]]:
+    """Return the shape of a recorded tensor in the original model; None where that has another number of elements.
+
+    Parameters
+    ----------
+    shape
+        As recorded, in the original layout.
+    wanted
+        As the original model says; the batch may differ. None: it does not tell.
+    made
+        As of :class:`Feed`.
+    """
+    size = element_count(shape)
+    if wanted is None:
+        return made if made is not None and size == element_count(made) else shape
+    if len(shape) == len(wanted):
+        return shape
+    return next((one for one in (wanted, shape[:1] + wanted[1:]) if size == element_count(one)), None)
 
 
 def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
-
-from .. import operators
 from ..comparing.row import NOT_COMPARED
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at
+from ..model.row_plan import RowPlan
 from ..netfiles.onnx_ranks import fitted
 from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
 from .arithmetic import LOOSE
+from .by_parts import ByParts, Compared, Output, copied_error, require_memory, shaped_as, suspicious
 from .caffe_nodes import CaffeNodes
-from .evaluating import Piece, rounded
+from .evaluating import EXACT, Piece, rounded
 from .feeding import Feed, NetworkInput, original_values
-from .measured import OwnError, decided_error, own_error
+from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
@@ -33,8 +33,9 @@ Array = Any
 
 _BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"}
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
-_MOST_ELEMENTS = 1 << 27
-_ELEMENT_S, _PRODUCT_S = 3e-8, 6e-11
+_COARSE = ("float16", "bfloat16")
+"""Types whose one rounding is more than all that float32 does inside of most operators."""
+_ELEMENT_S, _PRODUCT_S = 1.2e-8, 5e-11
 """Seconds that an element and a product take (scripts/bench recompute)."""
 
 _PRODUCTS = ("conv", "matmul", "gemm", "fullyconnection", "innerproduct")
@@ -102,9 +103,15 @@ class Recomputer:
         if planned is None:
             return 0.0
         output = sum(_elements(desc.shape) for desc in planned.op.output_descs)
-        inputs = sum(_elements(feed.tensor.shape) for feed in planned.feeds)
-        # Sums are computed twice: once of squares, for their error.
-        return _ELEMENT_S * (inputs + output) + 2.0 * _PRODUCT_S * output * self._terms(planned)
+        return _ELEMENT_S * self.elements(name) + _PRODUCT_S * output * self._terms(planned)
+
+    def elements(self, name: str) -> int:
+        """Return how many elements an op's inputs and outputs have."""
+        planned = self._planned.get(name)
+        if planned is None:
+            return 0
+        output = sum(_elements(desc.shape) for desc in planned.op.output_descs)
+        return output + sum(_elements(feed.tensor.shape) for feed in planned.feeds)
 
     def _terms(self, planned: PlannedOp) -> int:
         """Return how many products an element of the output sums, as far as the shape of a filter tells."""
@@ -136,28 +143,34 @@ class Recomputer:
             It cannot be computed, or its inputs cannot be read.
         """
         planned = self._planned[name]
-        made = Piece(planned.cut, self._nodes, self._order, compute_type(planned.op)).values(self._fed(planned), Arithmetic())
+        made = self._at_once(planned, self._inputs(planned))
         found: Dict[int, Array] = {}
         for plan, row in planned.rows:
-            value = self._value(planned, made, plan.tensor_index or 0)
+            value = made.get(self._value(plan))
             if value is None:
                 raise NotComputable("its output %d is not computed here" % (plan.tensor_index or 0))
             found[plan.tensor_index or 0] = rounded(value.array, row.target_dtype or "")
         return found
 
     def pair(self, name: str, index: int) -> Optional[ComputedPair]:
-        """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
+        """Return an output side by side with what is computed of the device's own inputs.
+
+        None where it cannot be computed, or only in parts: then it would not fit into memory.
+        """
         if name not in self._planned:
             return self._copied_pair(name)
         planned = self._planned[name]
         try:
-            fed = self._fed(planned)
-            piece = Piece(planned.cut, self._nodes, self._order, compute_type(planned.op))
-            value = self._value(planned, piece.values(fed, Arithmetic()), index)
+            output = next((output for output, number in self._outputs(planned) if number == index), None)
+            if output is None:
+                return None
+            inputs = self._inputs(planned)
+            value = self._at_once(planned, inputs, output.held).get(output.value)
             if value is None:
                 return None
-            actual, stored = self._actual(planned, index, value.array.shape)
-            return ComputedPair(actual, value.array, stored, [(entry.producer, fed[entry.value]) for entry in planned.cut.inputs])
+            actual = shaped_as(output.held.whole(), value.array.shape)
+            fed = [(entry.producer, inputs[entry.value].wide()) for entry in planned.cut.inputs]
+            return ComputedPair(actual, value.array, output.held.name, fed)
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
@@ -170,36 +183,60 @@ class Recomputer:
             Returns a golden tensor by its original name and output.
         """
         planned = self._planned.get(name)
-        if planned is None:
+        plan = None if planned is None else next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
+        if planned is None or plan is None:
             return None
-        row = next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
-        made = None if row is None else golden(row.golden_op or "", row.golden_index or 0)
+        made = golden(plan.golden_op or "", plan.golden_index or 0)
+        fed = {entry.value: golden(entry.producer, entry.output_index) for entry in planned.cut.inputs}
+        if made is None or None in fed.values():
+            return None
         try:
-            fed: Dict[Tuple[int, int], Array] = {}
-            for entry in planned.cut.inputs:
-                tensor = golden(entry.producer, entry.output_index)
-                if tensor is None or made is None:
-                    return None
-                fed[entry.value] = widened(original_values(Feed(tensor, TensorDesc()), None))
-            value = self._value(planned, Piece(planned.cut, self._nodes, self._order, "").values(fed, Arithmetic()), index)
-            if value is None or made is None:
-                return None
-            stored = original_values(Feed(made, TensorDesc()), None)
-            if stored.size != value.array.size:
-                return None
-            stored = stored.reshape(value.array.shape)
-            if value.array.dtype.kind != "f" or stored.dtype.kind != "f":
-                return bool(np.mean(stored == value.array) >= _GOLDEN_DECIDES)
-            own = own_error(stored, value, "float32")
-            return not own.odd and (own.distance <= _GOLDEN_FOLLOWS or own.ratio <= _GOLDEN_EXPLAINED)
+            inputs = {value: Held(Feed(tensor, TensorDesc())) for value, tensor in fed.items() if tensor is not None}
+            output = Output(self._value(plan), Held(Feed(made, TensorDesc())))
+            (found,) = ByParts(self._piece(planned, ""), inputs, [output]).measure(Arithmetic())
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
+        own = found.own
+        if found.decided:
+            return own.unequal <= (1.0 - _GOLDEN_DECIDES) * own.elements
+        return not own.odd and (own.distance <= _GOLDEN_FOLLOWS or own.ratio <= _GOLDEN_EXPLAINED)
 
-    def _value(self, planned: PlannedOp, made: Mapping[Tuple[int, int], Value], index: int) -> Optional[Value]:
-        plan = next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
-        if plan is None:
-            return None
-        return made.get((self._original.model.numbers(plan.golden_op or "")[0], plan.golden_index or 0))
+    def _value(self, plan: RowPlan) -> Tuple[int, int]:
+        """Return the original value that an output of the device is."""
+        return self._original.model.numbers(plan.golden_op or "")[0], plan.golden_index or 0
+
+    def _piece(self, planned: PlannedOp, dtype: str) -> Piece:
+        return Piece(planned.cut, self._nodes, self._order, dtype)
+
+    def _at_once(
+        self, planned: PlannedOp, inputs: Mapping[Tuple[int, int], Held], *others: Held
+    ) -> Mapping[Tuple[int, int], Value]:
+        """Return all values of an op, where they fit into memory."""
+        require_memory([*inputs.values(), *others])
+        fed = {value: held.wide() for value, held in inputs.items()}
+        return self._piece(planned, compute_type(planned.op)).values(fed, Arithmetic())
+
+    def _inputs(self, planned: PlannedOp) -> Dict[Tuple[int, int], Held]:
+        """Return the values that come in, by the original's."""
+        return {entry.value: self._held(planned, entry, feed) for entry, feed in zip(planned.cut.inputs, planned.feeds)}
+
+    def _held(self, planned: PlannedOp, entry: CutInput, feed: Feed) -> Held:
+        model = self._original.model
+        wanted = self._shapes.get((entry.producer, entry.output_index))
+        dtype = compute_type(planned.op) if feed.assumed else ""
+        if wanted is not None or not isinstance(model, OnnxOriginal):
+            return Held(feed, wanted, dtype=dtype)
+        dims = model.dims(entry.tensor)
+        return Held(feed, None, lambda shape: fitted(shape, dims), dtype)
+
+    def _outputs(self, planned: PlannedOp) -> List[Tuple[Output, int]]:
+        """Return the outputs that are compared, each with its number on the device."""
+        found = []
+        for (plan, _), (dump, info) in zip(planned.rows, planned.outputs):
+            number = plan.tensor_index or 0
+            feed = Feed(dump.tensor(info.kind, info.index), desc_at(planned.op.output_descs, number))
+            found.append((Output(self._value(plan), Held(feed)), number))
+        return found
 
     def _copied_pair(self, name: str) -> Optional[ComputedPair]:
         op = self._copies.get(name)
@@ -220,13 +257,7 @@ class Recomputer:
             feed, made = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
             if feed is None or made is None:
                 raise NotComputable("its input or its output was not dumped")
-            expected = widened(original_values(feed, None))
-            actual = original_values(Feed(made, desc_at(op.output_descs, 0)), expected.shape)
-            if expected.dtype.kind != "f" or actual.dtype.kind != "f":
-                raise NotComputable("it converts between other types than floats")
-            if actual.size != expected.size:
-                raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
-            own = own_error(actual.reshape(expected.shape), Value(expected), made.dtype.name)
+            own = copied_error(Held(feed), Held(Feed(made, desc_at(op.output_descs, 0))))
             return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own, assumed=feed.assumed)]
         except NotComputable as error:
             return [Recomputed(op.name, op.type, 0, reason=str(error))]
@@ -239,73 +270,26 @@ class Recomputer:
     def _recomputed(self, planned: PlannedOp) -> List[Recomputed]:
         op = planned.op
         dtype = compute_type(op)
-        piece = Piece(planned.cut, self._nodes, self._order, dtype)
-        fed, assumed = self._fed(planned), any(feed.assumed for feed in planned.feeds)
-        tight = piece.values(fed, Arithmetic())
-        loose: Optional[Mapping[Tuple[int, int], Value]] = None
-        found = []
-        for plan, _ in planned.rows:
-            number = self._original.model.numbers(plan.golden_op or "")[0]
-            value = tight.get((number, plan.golden_index or 0))
-            if value is None:
-                raise CannotCompute("its output %d is not computed here" % (plan.golden_index or 0))
-            actual, stored = self._actual(planned, plan.tensor_index or 0, value.array.shape)
-            kind = _kind(piece)
-            if value.array.dtype.kind != "f" or actual.dtype.kind != "f":
-                wrong = self._decided(piece, tight, value, actual, number, plan.golden_index or 0)
-                found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong), assumed=assumed))
-                continue
-            own = own_error(actual, value, stored)
-            excused: Optional[OwnError] = None
-            if dtype in LOOSE and kind != MOVE and own.doubtful:
-                if loose is None:
-                    loose = piece.values(fed, LOOSE[dtype])
-                excused = own_error(actual, loose[number, plan.golden_index or 0], stored)
-            found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, kind, stored, own, excused, assumed=assumed))
-        return found
-
-    def _fed(self, planned: PlannedOp) -> Dict[Tuple[int, int], Array]:
-        fed: Dict[Tuple[int, int], Array] = {}
-        total = 0
-        for entry, feed in zip(planned.cut.inputs, planned.feeds):
-            values = original_values(feed, self._shapes.get((entry.producer, entry.output_index)))
-            if (entry.producer, entry.output_index) not in self._shapes and isinstance(self._original.model, OnnxOriginal):
-                values = values.reshape(fitted(values.shape, self._original.model.dims(entry.tensor)))
-            if feed.assumed:
-                values = rounded(values, compute_type(planned.op))
-            total += values.size
-            if total > _MOST_ELEMENTS:
-                raise NotComputable("its inputs have more than %d elements" % _MOST_ELEMENTS)
-            fed[entry.value] = widened(values)
-        return fed
-
-    @staticmethod
-    def _actual(planned: PlannedOp, index: int, shape: Tuple[int, ...]) -> Tuple[Array, str]:
-        held = next((held for (plan, _), held in zip(planned.rows, planned.outputs) if (plan.tensor_index or 0) == index), None)
-        if held is None:
-            raise NotComputable("its output %d was not dumped" % index)
-        dump, info = held
-        tensor = dump.tensor(info.kind, info.index)
-        values = original_values(Feed(tensor, desc_at(planned.op.output_descs, index)), shape)
-        if values.shape != shape:
-            if values.size != element_count(shape):
-                raise NotComputable("its output has the shape %s, what is computed %s" % (list(values.shape), list(shape)))
-            values = values.reshape(shape)
-        return values, tensor.dtype.name
-
-    @staticmethod
-    def _decided(
-        piece: Piece, made: Mapping[Tuple[int, int], Value], value: Value, actual: Array, number: int, index: int
-    ) -> Array:
-        last, _ = piece.calls[-1]
-        if last == number and piece.decides:
-            node, inputs = piece.inputs_of_last(made)
-            outputs: List[Optional[Array]] = [None] * (index + 1)
-            outputs[index] = actual
-            wrong = operators.check(node, inputs, outputs)[index]
-            if wrong is not None:
-                return wrong
-        return np.asarray(actual) != value.array
+        piece, outputs = self._piece(planned, dtype), self._outputs(planned)
+        assumed, kind = any(feed.assumed for feed in planned.feeds), _kind(piece)
+        parts = ByParts(piece, self._inputs(planned), [output for output, _ in outputs])
+        tight: List[Compared] = []
+        if dtype in _COARSE and kind in (PRODUCT, SUM, VECTOR) and piece.rounds_once:
+            # Mostly one rounding of what is computed explains all; what else may be off need not be known then.
+            tight = parts.measure(EXACT, hasty=True)
+        if not tight or any(not one.whole or not one.decided and suspicious(one.own) for one in tight):
+            tight = parts.measure(Arithmetic())
+        loose: List[Optional[Compared]] = [None] * len(tight)
+        if dtype in LOOSE and kind != MOVE and any(one.own.doubtful and not one.decided for one in tight):
+            loose = [found if one.own.doubtful else None for one, found in zip(tight, parts.measure(LOOSE[dtype]))]
+        return [
+            Recomputed(op.name, op.type, number, DECISION, output.held.name, one.own, assumed=assumed)
+            if one.decided
+            else Recomputed(
+                op.name, op.type, number, kind, output.held.name, one.own, None if coarse is None else coarse.own, assumed=assumed
+            )
+            for (output, number), one, coarse in zip(outputs, tight, loose)
+        ]
 
 
 def _kind(piece: Piece) -> str:
@@ -334,11 +318,6 @@ def compute_type(op: OpNode) -> str:
     """Return the coarsest floating-point type among an op's inputs and outputs, as in the DataType column; empty where there is none."""
     there = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
     return next((dtype for dtype in _COARSEST_FIRST if dtype in there), "")
-
-
-def widened(values: Array) -> Array:
-    """Return floats as float32 at least."""
-    return values.astype(np.float32) if values.dtype.kind == "f" and values.dtype.itemsize < 4 else values
 
 
 def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:

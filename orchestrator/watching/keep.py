@@ -9,6 +9,7 @@ from collections import deque
 from typing import Callable, Deque, List, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS
+from ..engine.ahead import Ahead
 from ..engine.catalogue import Catalogue
 from ..engine.goldens import Goldens
 from ..engine.signature import DELETED_PREFIX, Signature, look_at
@@ -20,6 +21,7 @@ from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.
 _GOLDEN_QUIET_S = 1.0
 _LOOK_S = 0.25
+_LOOK_SHARE = 10.0
 _GOLDEN_LISTED_S = 1.0
 
 
@@ -33,6 +35,8 @@ class Keeper:
     ----------
     before
         Called with each file before it is deleted.
+    ahead
+        Computes operators again before their files go; None: none are.
     """
 
     def __init__(
@@ -43,8 +47,12 @@ class Keeper:
         store: RunStore,
         say: Callable[[str], None],
         before: Callable[[TargetFile], None],
+        ahead: Optional[Ahead] = None,
     ) -> None:
         self._before = before
+        self._ahead = ahead
+        self._uncomputed: List[TargetFile] = []
+        self._compute_at = -1e9
         self.options = options
         self.catalogue = catalogue
         self.goldens = goldens
@@ -72,7 +80,10 @@ class Keeper:
         verdicts = self.store.table.verdicts_of_file(file.rel)
         allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
         if set(verdicts) <= allowed and (PASS in verdicts or FAIL in verdicts):
-            self._queue.extend((file, *file.slices))
+            if self._ahead is not None:
+                self._uncomputed.append(file)
+            else:
+                self._queue.extend((file, *file.slices))
 
     def tick(self, last: bool = False) -> None:
         """Delete what may go, as long as that is wanted; warn when the disk fills.
@@ -91,6 +102,8 @@ class Keeper:
             self._look_at_disk(least)
         if not last and time.monotonic() - self.goldens.changed_at < _GOLDEN_QUIET_S:
             return
+        if self._ahead is not None and self._uncomputed and not (least is not None and self._free is not None and self._free >= least):
+            self._compute(self._ahead, last)
         until = time.monotonic() + 0.05
         while self._queue and (last or time.monotonic() < until):
             if least is not None and self._free is not None and self._free >= least:
@@ -98,12 +111,28 @@ class Keeper:
             size = self._delete(self._queue.popleft())
             if self._free is not None:
                 self._free += size
+        if last and self._ahead is not None:
+            self._ahead.close()
+
+    def _compute(self, ahead: Ahead, last: bool) -> None:
+        """Compute the operators of files that may go: those that come out wrong stay, but where nothing is kept."""
+        begin = time.monotonic()
+        if not last and begin < self._compute_at:
+            return
+        taken = ahead.ready(self._uncomputed, last)
+        self._compute_at = begin + max(_LOOK_S, _LOOK_SHARE * (time.monotonic() - begin))
+        if taken:
+            right = ahead.compute(taken)
+            for file in right if self.options.keep == KEEP_FAILED else taken:
+                self._queue.extend((file, *file.slices))
+            gone = {id(file) for file in taken}
+            self._uncomputed = [file for file in self._uncomputed if id(file) not in gone]
 
     def _look_at_disk(self, least: int) -> None:
         self._looked_at = time.monotonic()
         self._free = free_bytes(self.catalogue.root)
         short = self._free is not None and self._free < least
-        if short and not self._warned and not self._queue:
+        if short and not self._warned and not (self._queue or self._uncomputed):
             self.say(
                 "warning: only %d bytes are free where TARGET is, fewer than %d, and no compared dump may be deleted (kept: %s)"
                 % (self._free or 0, least, self.options.keep)

@@ -11,12 +11,14 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 from ..comparing.row import FAIL, Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
+from ..engine.ahead import Ahead
 from ..engine.closing import finish_rows, judge_by_others, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.listed import BY_STATISTICS
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnStage
+from ..engine.recomputation import NONE
 from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
@@ -30,7 +32,7 @@ from .ends import Process
 from .folders import Folders
 from .hook import DivergenceHook
 from .keep import Keeper
-from .options import WatchOptions
+from .options import KEEP_ALL, WatchOptions
 from .provisional import Provisional
 from .standing import Standing, Standings
 from .tables import TableKeeper
@@ -131,7 +133,9 @@ class Watch:
         self._find_first_failing()
         self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
         before = note_regions if run.options.check_addresses else lambda file: None
-        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
+        computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
+        ahead = Ahead(self.engine, run.recomputation()) if computes else None
+        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before, ahead)
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0

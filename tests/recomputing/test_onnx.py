@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx_models as build
 import onnx_networks as networks
 import pytest
+from in_process import run_here
 from onnx import helper
 from onnx_run import even
 from scenes import kinds, only
@@ -149,7 +151,7 @@ def test_none_computes_nothing(net):
 def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, monkeypatch):
     cnn(net)
     monkeypatch.setattr(recomputation, "SHARE", 0.0)
-    monkeypatch.setattr(recomputation, "LEAST_COST_S", 5e-4)
+    monkeypatch.setattr(recomputation, "LEAST_COST_S", 1e-4)
     some = net.compare()[1]["summary"]["recomputed"]
     assert 0 < some["ops"] < 6 and net.compare()[1]["summary"]["recomputed"] == some
     monkeypatch.setattr(recomputation, "LEAST_COST_S", 0.0)
@@ -227,3 +229,19 @@ def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wron
     code, result, text = net.compare(force=False)
     assert (code, verdicts(result)["cancel:output:0"]) == (1, "fail")
     assert "raise" in [suspect["op"] for suspect in result["summary"]["suspects"]]
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
+    cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)), mode=mode)
+    _, whole, _ = net.compare("--recompute", "all")
+    command = ["goldwatch", "watch", "dump", "golden", "-f", "net.json", "-o", "out", "--force", "--until-idle", "0.1", "--jobs", "1"]
+    done = run_here([*command, "--keep", "failed"], net.folder)
+    with open(net.path("out", "result.json"), encoding="utf-8") as stream:
+        summary = json.load(stream)["summary"]
+    counts = [{name: one["recomputed"][name] for name in ("ops", "right", "wrong")} for one in (summary, whole["summary"])]
+    assert counts[0] == counts[1] and counts[0]["wrong"] == 1, done.stderr
+    assert only(summary)["op"] == only(whole["summary"])["op"]
+    # What is wrong stays, though its rows pass, with what it was made of.
+    left = " ".join(sorted(name for _, _, names in os.walk(net.path("dump")) for name in names))
+    assert "_conv2_Conv" in left and ("MaxPool_1" in left) == (mode == "output") and "_fc_Gemm" not in left

@@ -1,0 +1,138 @@
+"""Along which axes the outputs of operators can be computed in parts: what stands at an index needs nothing of other indices there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from .registry import Node
+
+Shape = Tuple[Optional[int], ...]
+"""None: not known."""
+
+
+class Parts(NamedTuple):
+    """How the first output of a node can be computed in parts.
+
+    Attributes
+    ----------
+    shape
+        The output's, as far as it is known.
+    axes
+        By axis of the output, for each input which of its axes goes along; None: the input is needed whole.
+    """
+
+    shape: Shape
+    axes: Dict[int, Tuple[Optional[int], ...]]
+
+
+Parting = Callable[["Node", Sequence[Optional[Shape]]], Optional[Parts]]
+"""Returns how a node can be computed in parts whose inputs have these shapes (None: no such input); None: in none."""
+
+
+def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of functions of each element whose inputs broadcast as numpy's do: along every axis."""
+    known = [shape for shape in shapes if shape is not None]
+    if not known or (0 < node.version < 7 and len(set(known)) > 1):
+        return None
+    ndim = max(len(shape) for shape in known)
+    sizes, axes = [], {}
+    for axis in range(ndim):
+        places = [None if shape is None else axis - ndim + len(shape) for shape in shapes]
+        lengths = [1 if at is None or at < 0 or shape is None else shape[at] for at, shape in zip(places, shapes)]
+        larger = [length for length in lengths if length != 1]
+        if None in larger or len(set(larger)) > 1:
+            sizes.append(None)
+            continue
+        sizes.append(larger[0] if larger else 1)
+        axes[axis] = tuple(at if length != 1 else None for at, length in zip(places, lengths))
+    return Parts(tuple(sizes), axes)
+
+
+def first(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of functions of each element of the first input with factors for each channel: along all its axes but those that may be channels."""
+    x = shapes[0] if shapes else None
+    if x is None or int(node.get("axis", 1)) != 1 or any(shape is not None and len(shape) > 1 for shape in shapes[1:]):
+        return None
+    return Parts(x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in (1, len(x) - 1)})
+
+
+def rows(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of what computes each picture of the first input by itself: along the first axis; the output has as many axes."""
+    x = shapes[0] if shapes else None
+    return Parts(x[:1] + (None,) * (len(x) - 1), {0: _alone(0, shapes)}) if x else None
+
+
+def connected(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of fully connected layers: along the first axis, which is not multiplied."""
+    x = shapes[0] if shapes else None
+    return Parts((x[0], None), {0: _alone(0, shapes)}) if x and int(node.get("axis", 1)) == 1 else None
+
+
+def planes(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of pooling: along the pictures and, where they stand first, the channels."""
+    x = shapes[0] if shapes else None
+    if not x or len(x) < 3:
+        return None
+    ahead = node.dialect in ("onnx", "caffe") or bool(node.layouts and node.layouts[0].startswith("NC"))
+    axes = (0, 1) if ahead else (0,)
+    return Parts(x[: len(axes)] + (None,) * (len(x) - len(axes)), {axis: _alone(axis, shapes) for axis in axes})
+
+
+def filters(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of convolutions: along the pictures, and along the filters [O, C, ...] of ONNX and Caffe."""
+    x, w = shapes[0], shapes[1] if len(shapes) > 1 else None
+    if not x or w is None or (node.dialect == "caffe" and len(shapes) != 2 + bool(node.get("bias_term", True))):
+        return None
+    axes = {0: _alone(0, shapes)}
+    shape: Shape = x[:1] + (None,) * (len(x) - 1)
+    ordinary = node.type in ("Conv", "Convolution")
+    if ordinary:
+        shape = x[:1] + w[:1] + (None,) * (len(x) - 2)
+    if ordinary and int(node.get("group", 1)) == 1:
+        axes[1] = (None, 0) + tuple(None if other is None else 0 for other in shapes[2:])
+    return Parts(shape, axes)
+
+
+def products(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    """Of products of matrices: along their rows and columns, and along what they are batches of."""
+    x, w = (shapes[0], shapes[1]) if len(shapes) > 1 else (None, None)
+    if x is None or w is None or len(x) < 2 or len(w) < 2:
+        return None
+    turned = [any(node.get(name, 0) for name in names) for names in (_FIRST, _SECOND)]
+    lead = broadcast(node, [x[:-2], w[:-2]]) if x[:-2] or w[:-2] else Parts((), {})
+    if lead is None:
+        return None
+    ndim = len(lead.shape) + 2
+    row, column = len(x) - (1 if turned[0] else 2), len(w) - (2 if turned[1] else 1)
+    shape = (*lead.shape, x[row], w[column])
+    axes = {axis: (*along, None) for axis, along in lead.axes.items()}
+    axes.update({ndim - 2: (row, None, None), ndim - 1: (None, column, None)})
+    if len(shapes) > 2 and shapes[2] is not None:
+        # What is added broadcasts.
+        added = broadcast(node, [shape, shapes[2]])
+        axes = {axis: (*along[:2], added.axes[axis][1]) for axis, along in axes.items() if added is not None and axis in added.axes}
+    return Parts(shape, {axis: along[: len(shapes)] for axis, along in axes.items()})
+
+
+_FIRST = ("transA", "transpose_a", "transpose_x1", "adj_x", "adj_x1")
+_SECOND = ("transB", "transpose_b", "transpose_x2", "adj_y", "adj_x2")
+
+
+def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
+    """Of what computes with all indices of some axes, and leaves the shape as it is: along all others; None of ``axes_of``: in none."""
+
+    def parted(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+        x = shapes[0] if shapes else None
+        gone = None if x is None else axes_of(node, len(x))
+        if x is None or gone is None:
+            return None
+        taken = {axis + len(x) if axis < 0 else axis for axis in gone}
+        return Parts(x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in taken})
+
+    return parted
+
+
+def _alone(axis: int, shapes: Sequence[Any]) -> Tuple[Optional[int], ...]:
+    """Return that the first input goes along, and the others are needed whole."""
+    return (axis,) + (None,) * (len(shapes) - 1)
