@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
-from ..comparing.row import Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
@@ -33,6 +32,7 @@ from .unmatched import steps_without_golden, unmatched
 if TYPE_CHECKING:
     from ..verdict.explaining import TensorReader
     from ..verdict.summary import Summary
+    from .recomputation import Recomputation
     from .result import RunResult
 
 
@@ -139,6 +139,7 @@ class Run:
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
+        self._recomputation: Optional[Recomputation] = None
         self._begun: Optional[RunStore] = None
 
     def __enter__(self) -> Run:
@@ -176,14 +177,7 @@ class Run:
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
-        self.engine.rejudging.follows = self._follows
         self.prepare_rows()
-
-    def _follows(self, row: Row) -> bool:
-        # Few runs need it.
-        from .rereading import RunReader
-
-        return RunReader(self.engine).follows(row)
 
     def prepare_rows(self) -> None:
         """Have rows prepared as they are made, for the tables that are known by now to be written."""
@@ -212,6 +206,30 @@ class Run:
         return Interrupted(
             "interrupted: %d rows are stored in %s" % (rows, self.options.out), hint="the same command goes on where this one stopped"
         )
+
+    def judge_rows(self, by_names: bool = False) -> None:
+        """Judge all rows for good, once all are there.
+
+        Parameters
+        ----------
+        by_names
+            Where there is no model tensors were paired by the names of their ops alone.
+        """
+        from .by_computing import judge_by_computing
+        from .by_names import judge_by_names
+        from .recomputation import NONE, Recomputation
+        from .rejudging import judge_by_others
+        from .rereading import RunReader
+
+        self._recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
+        if self.reader is None:
+            self.reader = RunReader(self.engine, self._recomputation)
+        with self.store.transaction():
+            judge_by_others(self.engine, self.reader)
+            if self.graphs and self.options.recompute != NONE and isinstance(self.reader, RunReader):
+                judge_by_computing(self.engine, self.reader)
+            if by_names:
+                self.engine.misfit = judge_by_names(self.engine)
 
     def unpaired(self) -> List[str]:
         """Return, once all is compared, what did not find its counterpart at large, as sentences; the summary warns of it too."""
@@ -247,9 +265,6 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
-        from .by_computing import judge_by_computing
-        from .recomputation import Recomputation
-        from .rereading import RunReader
         from .result import RunResult
         from .standing import keep_judgement
 
@@ -259,24 +274,22 @@ class Run:
         kept = self.engine.kept
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
-        reader = self.reader or RunReader(self.engine, recomputation)
-        if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
-            with self.store.transaction():
-                judge_by_computing(self.engine, reader)
+        if self._recomputation is None:
+            self.judge_rows()
+        assert self._recomputation is not None and self.reader is not None
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         made = (self._columns, self._mapping, self.options.metrics, kept)
         with ResultFiles(self.store, *made, places, on_stage) as results:
-            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
+            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, self.reader)
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
-            told = (tuple(dict.fromkeys([*self.notes, *recomputation.notes])), tuple(self.left_out))
+            told = (tuple(dict.fromkeys([*self.notes, *self._recomputation.notes])), tuple(self.left_out))
             keep_judgement(self.store, {**forgiving, **lacking}, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)

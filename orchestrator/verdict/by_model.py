@@ -11,13 +11,13 @@ import numpy as np
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
+from ..judging.deciding import decides
+from ..judging.limits import Limits
 from ..model.graphs import ModelGraphs
 from ..wording import listed
-from .deciding import decides
 from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
-from .limits import Limits
 from .observations import Observations, ObservedOp
 from .own_error.computed import in_order_of_urgency, with_computed
 from .own_error.estimated import Estimate

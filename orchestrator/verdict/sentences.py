@@ -6,9 +6,9 @@ import math
 from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..judging.by_limits import beside_limit
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
-from .judging import beside_limit
 from .own_error.estimated import Estimate
 from .own_error.expected import HOPELESS
 from .suspects import Suspect

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 from ..comparing.row import FAIL, Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
-from ..engine.closing import finish_rows, judge_by_others, settle
+from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.options import ComparisonOptions
@@ -409,7 +409,7 @@ class Watch:
             [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
             [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
         )
-        judge_by_others(self.engine)
+        self.run.judge_rows(by_names=True)
 
     def _tell_left_out(self, texts: Sequence[str]) -> None:
         for text in texts:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from chains import OPS, TYPES, chain, normals_of, row
 
+from goldwatch.judging.limits import Limits
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.observations import Observations
 from goldwatch.verdict.own_error.amplification import amplification
 from goldwatch.verdict.own_error.estimates import Estimator
