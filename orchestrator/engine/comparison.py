@@ -20,6 +20,7 @@ from ..results.files import write_tables
 from ..results.finishing import ResultFiles, holds_all
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
+from ..results.records import PROVISIONAL
 from ..results.store import RunStore
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
@@ -170,6 +171,7 @@ class Run:
         self.notes += self.graphs.notes
         self.store = self._begun = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
+        self.store.set(PROVISIONAL, {"upto": 0, "ids": []})
         if self.graphs:
             # A run that is killed has its network too; at its end those that nothing was dumped of are left out.
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])

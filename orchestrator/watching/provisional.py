@@ -82,6 +82,8 @@ class Provisional:
         self._changed = False
         self._looked_at = -1e9
         self._took_s = 0.0
+        self._failures = 0
+        self._told = (0, 0)
         self._by_rounding: Dict[str, bool] = {}
         self._by_ties: Dict[str, bool] = {}
 
@@ -94,6 +96,7 @@ class Provisional:
     def see(self, row: Row) -> bool:
         """Take note of a row that was stored; tell whether it is final already."""
         self._changed = True
+        self._failures += row.verdict == FAIL
         if self._by_ties or self._by_rounding:
             for known_before in (self._by_ties, self._by_rounding):
                 known_before.pop(row_key(row), None)
@@ -103,6 +106,11 @@ class Provisional:
             return True
         self._waiting[row_key(row)] = _Waiting(row.place, row.op, row.op_type, row.kind, row.tensor_index or 0, row.target_file or "")
         return False
+
+    def news(self) -> Optional[List[str]]:
+        """Return the keys of the rows that are provisional, where these or the failing rows are others than at the last call."""
+        told, self._told = self._told, (len(self._waiting), self._failures)
+        return list(self._waiting) if told != self._told else None
 
     def settled(self, at_once: bool = False) -> bool:
         """Find out which rows have become final; tell whether there are any. Not more often than it is worth, but for ``at_once``."""

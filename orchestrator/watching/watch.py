@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps
 from ..results.records import PROVISIONAL
+from ..results.rowsql import to_sql_text
 from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
@@ -121,7 +122,7 @@ class Watch:
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
-        self.provisional, self._noted = Provisional(self.engine), 0
+        self.provisional = Provisional(self.engine)
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
@@ -313,11 +314,12 @@ class Watch:
         self.hook.tick()
 
     def _note_provisional(self) -> None:
-        """Note in the store how many failing rows are provisional, for those who read it."""
-        count = len(self.provisional)
-        if count != self._noted:
-            self._noted = count
-            self.store.set(PROVISIONAL, count)
+        """Note in the store which failing rows are provisional, for those who read it."""
+        keys = self.provisional.news()
+        if keys is not None:
+            ids = [number for key in keys for (number,) in self.store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(key),))]
+            upto = self.store.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+            self.store.set(PROVISIONAL, {"upto": upto[0][0] if upto else 0, "ids": ids})
 
     def _find_first_failing(self) -> None:
         """Take the first failing row by arrival that is final, of those that are stored."""
