@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ..comparing.decisions import may_redo, near_ties
 from ..comparing.row import FAIL, Row
 from ..dumps.place import Place
 from ..judging.by_limits import by_defaults, left_to_inputs
 from ..judging.by_others import BEHIND, FOLLOWS, as_compared, lets_inputs_pass, like_output, passing
 from ..model.row_plan import INPUT, OUTPUT
 from ..recomputing.by_golden import known
+from ..recomputing.decisions import may_redo, near_ties
 from ..results.rowsql import row_key
 from ..verdict.computing import made_of_inputs
 from ..verdict.explaining import TensorReader

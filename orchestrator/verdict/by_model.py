@@ -161,7 +161,7 @@ class JudgedModel:
     def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
         """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)
-        estimates = Estimator(self.seen, inputs, decides, reader.redo).run()
+        estimates = Estimator(self.seen, inputs, decides).run()
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
         estimates = looked_at(estimates, reader.pair, judged)

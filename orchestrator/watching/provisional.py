@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparing.decisions import may_redo
 from ..comparing.row import FAIL, Row
 from ..dumps.place import Place
 from ..engine.engine import Engine
@@ -22,6 +21,7 @@ from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from ..recomputing.by_golden import known
+from ..recomputing.decisions import may_redo
 from ..results.rowsql import from_sql_text, row_key, to_sql_text
 from ..verdict.inputs import Inputs
 from ..verdict.observations import Observations

@@ -127,17 +127,15 @@ def test_nothing_is_suspected_behind_inputs_that_are_wrong_by_10_per_cent(random
     assert [one.op for one in suspects(rows)] == ["op3"]
 
 
-@pytest.mark.parametrize("share, suspect", [(0.002, False), (0.05, True), (1.0, True)])
 @pytest.mark.parametrize("op_type, dtype", [("Greater", "bool"), ("ArgMaxV2", "int32")])
-def test_decisions_by_their_share_alone(random, op_type, dtype, share, suspect):
-    different = {"DifferentElements": share, "RelativeEuclideanDistance": share, "CosineSimilarity": 1.0 - share}
+def test_decisions_that_cannot_be_computed_are_nobodys(random, op_type, dtype):
+    different = {"DifferentElements": 0.05, "RelativeEuclideanDistance": 0.05, "CosineSimilarity": 0.95}
     rows = network(random)[:3]
     decision = row(2, 0.0, op_type=op_type, metrics=different, target_dtype=dtype, golden_dtype=dtype, verdict="fail", shape=(64, 64))
     graph = chain(3, lambda number: op_type if number == 2 else TYPES[number])
-    found = suspects([*rows, decision], graph)
-    assert [one.op for one in found] == (["op2"] if suspect else [])
+    assert suspects([*rows, decision], graph) == ()
     sentence = summarise([*rows, decision], 3, Limits(), graph=graph).sentence
-    assert sentence.endswith("the error is its own." if suspect else "explains the difference: it is inherited.")
+    assert "it decides between values" in sentence and sentence.endswith("so the error may be its own or inherited.")
 
 
 def test_one_wrong_label_of_one_may_be_inherited(random):

@@ -11,13 +11,13 @@ import pytest
 from in_process import run_here
 from scenes import before_the_command, chosen, detection, half, kinds, logits, only, tied
 
-from goldwatch.comparing.decisions import LARGEST_ERROR, redo
 from goldwatch.comparing.patterns import AlignedPair
 from goldwatch.comparing.row import DECIDED_OTHERWISE, Row
 from goldwatch.comparing.same_dump import CANCELLED
 from goldwatch.dumps import write_dump
 from goldwatch.judging.by_others import BEHIND, FOLLOWS, as_compared, lets_inputs_pass, like_output, passing
 from goldwatch.judging.limits import Limits, Subject
+from goldwatch.recomputing.decisions import LARGEST_ERROR, redo
 from goldwatch.verdict.computing import follows
 
 INHERITED = "it is inherited: every decision follows from the device's own inputs, which are within their limits"
@@ -183,8 +183,8 @@ def aligned(target, golden, dtype="float32"):
 
 def test_an_index_that_is_chosen_twice_is_wrong():
     values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
-    assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).wrong == 0
-    assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).wrong == 1
+    assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).unequal == 0
+    assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).unequal == 1
 
 
 def label(x):
@@ -418,10 +418,10 @@ def test_only_equal_values_may_be_chosen_either_way(dtype):
     golden = np.array([[3.0, 2.0, 1.0], [5.0, 1.0, 2.0]])
     source = aligned([[2.998, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
     label = aligned([0, 0], [0, 0], "int32")
-    assert redo("ArgMax", [source], label).wrong == 0
-    assert redo("ArgMax", [source], label, exactly=True).wrong == 1
+    assert redo("ArgMax", [source], label).unequal == 0
+    assert redo("ArgMax", [source], label, exactly=True).unequal == 1
     tied = aligned([[3.0, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
-    assert [redo("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).wrong for at in (0, 1, 2)] == [0, 1, 0]
+    assert [redo("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).unequal for at in (0, 1, 2)] == [0, 1, 0]
 
 
 def test_a_cast_of_large_values_may_not_be_off_by_one(scene, random):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...comparing.decisions import Redone
 from ...dumps.place import Place
 from ...elements import element_count
 from ...recomputing.by_golden import only_moves
-from ..inputs import BAD, Inputs, InputState, joined
+from ...recomputing.decisions import ORDER
+from ..inputs import BAD, Inputs, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from .chance import scatter
-from .decisions import Decision, decided, orders
 from .estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates, Plain, Shown
 from .expected import (
     HOPELESS,
@@ -34,10 +33,7 @@ from .scoring import Outputs, Way, scores
 
 Array = Any
 Decides = Callable[[str, Optional[str]], bool]
-Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone]]
-"""Makes the decisions of an output once more, from its operator's inputs."""
 
-_MOST_REDONE = 24
 _ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
@@ -83,13 +79,9 @@ class Estimator:
     decides
         Tells of a type whether its operators decide (ArgMax, comparisons, casts to integers …): with inputs that differ by rounding only
         their outputs may differ.
-    redo
-        Makes decisions once more; None: the share of those that differ is all there is.
     """
 
-    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides, redo: Optional[Redo] = None) -> None:
-        self._redo = redo
-        self._redone = 0
+    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides) -> None:
         self._seen = seen
         self._inputs = inputs
         self._decides = lru_cache(maxsize=1024)(decides)
@@ -108,7 +100,7 @@ class Estimator:
 
     def _is_smooth(self, kind: Kind) -> bool:
         """Tell whether an output's distance is a number like any other, where it is one."""
-        return not kind.whole and (orders(kind.op_type) or not self._decides(kind.op_type, kind.dtype))
+        return not kind.whole and (kind.op_type.lower() in ORDER or not self._decides(kind.op_type, kind.dtype))
 
     def _plain(self, feeding: Feeding, some: Array) -> Plain:
         """Return the estimates of outputs of which there is nothing to be said, most of all; all at once.
@@ -156,19 +148,17 @@ class Estimator:
         normal, sums = self._normal[0].of(op.name, op.type), found.sums
         expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
-        decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
+        decides = self._is_decision(op, output) and not output.spoiled
         if output.spoiled:
             came_in = any(state.seen is not None and state.seen.spoiled for state in found.inputs)
             score = HIGHEST_SCORE if not came_in and found.fed < HOPELESS else 0.0
-        elif decision is not None:
-            score = decision.score
-        elif output.whole:
+        elif decides or output.whole:
             score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
         elif grown < HOPELESS and not _moved(found):
             score, shown, whole_type = self._scored(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
-        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decision)
+        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decides)
 
     def _scored(self, found: Found, normal: Normal) -> Tuple[float, Shown, bool]:
         """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
@@ -200,24 +190,7 @@ class Estimator:
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""
-        return self._decides(op.type, output.dtype) and (output.whole or not orders(op.type))
-
-    def _decision(self, found: Found) -> Decision:
-        """Judge the decisions of an output, from the tensors where they can be read."""
-        rows = [state.seen for state in found.inputs if state.seen is not None]
-        if not found.output.different or not found.known or not found.fed < HOPELESS:
-            return Decision(found.output.share, math.nan, 0.0)
-        if self._equal_inputs(found):
-            return Decision(found.output.share, 0.0, HIGHEST_SCORE)
-        if any(row.whole and row.different for row in rows):
-            return Decision(found.output.share, math.nan, 0.0)
-        made = decided(found.op.type, found.output, rows, found.fed)
-        if self._redo is not None and self._redone < _MOST_REDONE:
-            self._redone += 1
-            redone = self._redo(found.op, found.output, found.inputs)
-            if redone is not None:
-                return made._replace(score=HIGHEST_SCORE if redone.wrong else 0.0, redone=redone)
-        return made
+        return self._decides(op.type, output.dtype) and (output.whole or op.type.lower() not in ORDER)
 
     @staticmethod
     def _equal_inputs(found: Found) -> bool:
