@@ -13,7 +13,6 @@ from goldwatch.judging.limits import Limits
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
 from goldwatch.verdict.observations import Observations
-from goldwatch.verdict.own_error.amplification import amplification
 from goldwatch.verdict.own_error.estimates import Estimator
 from goldwatch.verdict.own_error.expected import Normal, rounding
 from goldwatch.verdict.sentences import explain
@@ -144,13 +143,6 @@ def test_one_wrong_label_of_one_may_be_inherited(random):
     rows.append(row(2, 0.0, op_type="ArgMax", metrics=different, target_dtype="int32", golden_dtype="int32", verdict="fail", shape=(1,)))
     assert suspects(rows, chain(3, lambda number: "ArgMax" if number == 2 else TYPES[number])) == ()
 
-
-def test_values_that_cancel_may_grow_their_error():
-    wide = {"StandardDeviation": {side: {"mean": 0.0, "std": 5.0} for side in ("target", "golden")}, "RelativeEuclideanDistance": 1e-3}
-    seen = Observations([row(0, 1e-3, metrics=wide), row(1, 0.05)])
-    source, output = (seen.ordered()[number].outputs[0] for number in (0, 1))
-    assert amplification("ReduceMean", source, output) == pytest.approx(2.5)
-    assert amplification("MatMul", source, output) == amplification("ReduceMean", output, source) == 1.0
 
 
 def test_rounding_of_values_below_the_normal_range():

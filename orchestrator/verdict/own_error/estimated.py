@@ -153,8 +153,8 @@ class Estimates(Sequence[Estimate]):
 
     def _made(self, number: int) -> Estimate:
         entry, plain = self.feeding.found(number), self._plain
-        (distance, grown), fed = entry.sizes[0], entry.fed
-        if not entry.known and grown < HOPELESS:
+        distance, fed = entry.sizes[0][0], entry.fed
+        if not entry.known and fed < HOPELESS:
             fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
         score, expected, inherited = (column[number].item() for column in plain[:3])
         shown, normal = Shown(ALL, distance, fed, expected), plain.normal[int(self.feeding.kind[number])]

@@ -115,7 +115,7 @@ class Estimator:
         kinds = [feeding.kinds[number] for number in used]
         type_sums = feeding.of_kinds(lambda kind: type_noise(kind.op_type, kind.dtype))[some]
         alone = feeding.of_kinds(lambda kind: scatter(element_count(kind.shape)))[some]
-        outputs = Outputs(kind, feeding.values[some], feeding.grown[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
+        outputs = Outputs(kind, feeding.values[some], feeding.fed_by[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
         ways = [
             Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(kind.op, kind.op_type) for kind in kinds])
             for number, one in enumerate(_MEASURES)
@@ -144,9 +144,9 @@ class Estimator:
         return list(made.values())
 
     def _estimate(self, found: Found) -> Estimate:
-        op, output, (distance, grown) = found.op, found.output, found.sizes[0]
+        op, output, (distance, fed) = found.op, found.output, found.sizes[0]
         normal, sums = self._normal[0].of(op.name, op.type), found.sums
-        expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
+        expected, inherited = normal.most(fed, found.rounded, sums), normal.expected(fed, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
         decides = self._is_decision(op, output) and not output.spoiled
         if output.spoiled:
@@ -154,7 +154,7 @@ class Estimator:
             score = HIGHEST_SCORE if not came_in and found.fed < HOPELESS else 0.0
         elif decides or output.whole:
             score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
-        elif grown < HOPELESS and not _moved(found):
+        elif fed < HOPELESS and not _moved(found):
             score, shown, whole_type = self._scored(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
@@ -168,22 +168,22 @@ class Estimator:
         shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
         if score > SUSPECT_SCORE or normal.rare:
             return score, shown, False
-        (distance, grown), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
+        (distance, fed), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
         others = self._normal[0].of_other_types(found.op.type)
-        alike = others.score(distance, grown, found.rounded, sums, _scatter(found))
+        alike = others.score(distance, fed, found.rounded, sums, _scatter(found))
         if alike <= SUSPECT_SCORE:
             return score, shown, False
-        return alike, Shown(ALL, distance, found.fed, others.most(grown, found.rounded, sums)), True
+        return alike, Shown(ALL, distance, found.fed, others.most(fed, found.rounded, sums)), True
 
     def _by(self, found: Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
-        measure, (value, grown) = _MEASURES[number], found.sizes[number]
+        measure, (value, came_in) = _MEASURES[number], found.sizes[number]
         least = value if measure.name == SLICE else found.output.distance
         normal = self._normal[number].of(found.op.name, found.op.type)
         rounded, sums = measure.rounding * found.rounded, measure.rounding * found.sums
         # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
-        expected = normal.most(grown, rounded, sums)
+        expected = normal.most(came_in, rounded, sums)
         score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
         fed = joined([distance_by(state.seen, number) for state in found.inputs if state.seen is not None])
         return score, Shown(measure.name, value, fed, expected)
@@ -214,7 +214,7 @@ def _measured(feeding: Feeding, some: Array) -> Iterator[Measured]:
     """Yield outputs as each of :data:`_MEASURES` sees them, those of them that teach something."""
     names = [np.array(list(map(attrgetter(name), feeding.kinds)), object) for name in ("op", "op_type")]
     for number, measure in enumerate(_MEASURES):
-        values, fed = feeding.values[some, number], feeding.grown[some, number]
+        values, fed = feeding.values[some, number], feeding.fed_by[some, number]
         with np.errstate(all="ignore"):
             telling = (values > 0) & (values < np.inf) & (fed < HOPELESS)
         kept = some[telling]
