@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from .dumps.tree import DumpTree
     from .engine.result import RunResult
     from .errors import GoldwatchError
+    from .judging.limits import Limits
     from .model.graph import ModelGraph, load_model
     from .model.graphs import ModelGraphs, load_models
     from .verdict.arrays import TensorResult, assert_close, compare_arrays
-    from .verdict.limits import Limits
 
 __all__ = [
     "DumpFile",
@@ -61,7 +61,7 @@ if not TYPE_CHECKING:
         model__graph=("ModelGraph", "load_model"),
         model__graphs=("ModelGraphs", "load_models"),
         verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
-        verdict__limits=("Limits",),
+        judging__limits=("Limits",),
     )
 
 

@@ -16,8 +16,8 @@ from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
 from ..detail.topn import MOST
 from ..engine.file_pair import is_file_pair
 from ..errors import UsageError
+from ..judging.rows import RowJudge
 from ..processes import default_jobs
-from ..verdict.judging import RowJudge
 from .common import format_option, print_json, put_line, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits

@@ -9,9 +9,9 @@ import click
 from ..comparing.row import MEASURES
 from ..engine.user_code import find_user_code
 from ..errors import UsageError
+from ..judging.limits import LIMITED, Limit, Limits, for_statistics, named_limits, natural_comparison, parse_limit
 from ..naming import printable
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
-from ..verdict.limits import LIMITED, Limit, Limits, for_statistics, named_limits, natural_comparison, parse_limit
 from .common import format_option, option_group, print_json, put, put_wrapped
 
 limit_options = option_group(

@@ -26,7 +26,6 @@ from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
 from ..dumps.statistics import StatisticsDump
-from ..elements import element_count
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.asked import EVERYTHING, Asked
 from ..model.counterpart import KnownCounterparts
@@ -36,7 +35,6 @@ from ..model.precision import Precision
 from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
-from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .elsewhere import Neighbours, OutputsElsewhere
@@ -256,7 +254,6 @@ class Planner:
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
                 self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
-        tasks = _with_inputs(tasks, dump)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -545,17 +542,6 @@ def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere])
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
     """Return what the TensorIndex of a slice's rows ends with."""
     return "" if part is None else ":context%d:thread%d" % part
-
-
-def _with_inputs(tasks: List[PairTask], dump: AnyDump) -> List[PairTask]:
-    """Return the tasks, those of outputs of an op that decides with the tasks of its inputs, where all but single numbers have one."""
-    if not any(may_redo(task.row.op_type) for task in tasks):
-        return tasks
-    inputs = tuple(task for task in tasks if task.row.kind == INPUT)
-    paired = {task.row.tensor_index for task in inputs}
-    if not inputs or any(info.index not in paired and element_count(info.shape) > 1 for info in dump.inputs):
-        return tasks
-    return [task if task.row.kind == INPUT or not may_redo(task.row.op_type) else replace(task, inputs=inputs) for task in tasks]
 
 
 def _without_model(plan: RowPlan) -> RowPlan:

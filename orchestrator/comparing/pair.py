@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
 from ..dumps.source import START_BYTES
@@ -16,17 +16,17 @@ from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
-from .differences import sentence
-from .metric_result import DISTANCE, MetricResult
+from .measurement import Measurement
+from .metric_result import MetricResult
 from .metrics import DIVERGENCE, Accumulator, overflow
-from .pair_task import Decision, PairTask, Settings
+from .pair_task import PairTask, Settings
 from .passing import passing
-from .row import CORRUPT, DECIDED_OTHERWISE, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
-from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
+from .row import CORRUPT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
+from .same_dump import cancelling_slack, may_cancel, same_bytes
 from .second_pass import KLPass, compare_blocks
-from .slack import Slack, explained, rounding_slack
+from .slack import Slack, rounding_slack
 from .slice_sums import SliceAxis
-from .slices import BY_CHANCE, borders, slice_axes
+from .slices import borders, slice_axes
 from .statistics_pair import compare_statistics, told_by_statistics
 from .sums import PairSums
 from .unchanged import looks, unless_changed
@@ -60,7 +60,7 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
         alike = done.setdefault(_reading(task, settings), [])
         twin = next(filter(None, (_taken_over(task, other, row) for other, row in alike if not _judged_by_inputs(task, row))), None)
         if twin is not None:
-            rows.append(in_its_memory(task, twin))
+            rows.append(in_its_memory(task, twin, settings))
             continue
         row = compare_pair(task, settings)
         if row.verdict in (PASS, FAIL):
@@ -71,15 +71,14 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
 
 def _judged_by_inputs(task: PairTask, row: Row) -> bool:
     """Tell whether an output may pass by what its op was given, where another row of the same bytes fails, an input's."""
-    return row.verdict == FAIL and (bool(task.inputs) or (bool(task.beside) and may_cancel(task.row.op_type)))
+    return row.verdict == FAIL and bool(task.beside) and may_cancel(task.row.op_type)
 
 
-def in_its_memory(task: PairTask, row: Row) -> Row:
-    """Return the row of an input that fails and holds what the op wrote as one that has no counterpart; any other row as it is."""
-    if row.verdict != FAIL or row.kind != "input" or not any(same_bytes(task.target.source, other.source) for other in task.beside):
+def in_its_memory(task: PairTask, row: Row, settings: Settings) -> Row:
+    """Return a row that was judged, but of an input that holds what the op wrote one that has no counterpart."""
+    if settings.judge is None:
         return row
-    kept = {"target_dtype": row.target_dtype, "overflow": row.overflow, "verdict": EXPECTED_ABSENT, "golden_file": None}
-    return task.row.but(reason="; ".join(filter(None, (task.row.reason, OVERWRITTEN))), **kept)
+    return settings.judge.of_input(task.row, row, lambda: any(same_bytes(task.target.source, other.source) for other in task.beside))
 
 
 def compare_pair(task: PairTask, settings: Settings) -> Row:
@@ -111,7 +110,7 @@ def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], sett
         geometry = geometry_of(found, golden)
         require_zero_padding(found, geometry)
         result = with_user_metrics(found, measure(found, golden, geometry, settings), settings)
-        return in_its_memory(task, row_of(found, golden, address, geometry, result, settings))
+        return in_its_memory(task, row_of(found, golden, address, geometry, result, settings), settings)
     except NotComparable as error:
         return _with_overflow(_refused(task, golden, error.message, error.cause), task, settings)
     except GoldwatchError as error:
@@ -242,7 +241,6 @@ def row_of(
     task: PairTask, golden: Tensor, address: Optional[int], geometry: Geometry, result: MetricResult, settings: Settings
 ) -> Row:
     """Return the finished row of a pair that could be compared."""
-    row = task.row
     notes = list(geometry.notes)
     if all(size == 1 for size in geometry.shape):
         notes.append("the tensor has one element, shape %s" % list(geometry.shape) if geometry.shape else "the tensor is a scalar")
@@ -251,11 +249,7 @@ def row_of(
     sampled = result.count < count
     if sampled:
         notes.append("a sample: %d of %d elements were compared" % (result.count, count))
-    verdict, outside, decided_by, remarks, warning = _decide(task, golden, geometry, result, settings)
-    notes += remarks
-    places = _places(result, geometry, golden.order, decided_by if verdict == FAIL else "")
-    reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *notes]
-    return row.but(
+    row = task.row.but(
         target_dtype=dtype,
         golden_dtype=golden.dtype.name,
         golden_address=address,
@@ -265,88 +259,24 @@ def row_of(
         nan=result.nan,
         inf=result.inf,
         overflow=_overflow(task.target, result, sampled) if settings.overflow else None,
-        verdict=verdict,
-        reason="; ".join(filter(None, reasons)),
-        decided_by=decided_by,
-        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else warning,
+        verdict=result.outcome or PASS,
+        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else "",
         cause="",
     )
-
-
-class _Decided(NamedTuple):
-    """What became of a pair: what is outside its limit, the limits that decided, remarks, and the row's warning."""
-
-    verdict: str
-    outside: str = ""
-    decided_by: str = ""
-    remarks: Sequence[str] = ()
-    warning: str = ""
-
-
-def _decide(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings) -> _Decided:
-    row, dtype = task.row, task.limited_as or task.target.dtype.name
     if settings.judge is None:
-        return _Decided(result.outcome or PASS)
-    if result.outcome is None:
-        decision = settings.judge(row, dtype, result.deciding, result.not_applicable)
-        verdict, outside, decided_by = FAIL if decision.text else PASS, decision.text, decision.decided_by
-        if result.hides_behind_masks and outside.startswith(DISTANCE):
-            outside += " (without the masked elements)"
-    else:
-        verdict, outside, decided_by = result.outcome, "", ""
-    if verdict == FAIL and row.kind == "output" and result.positions_agree and may_cancel(row.op_type):
-        forgiven = _cancelled(task, golden, geometry, result, settings)
-        if forgiven is not None:
-            but = [outside + ", but no more than that explains"] * bool(outside)
-            return _Decided(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type] + but)
-    if outside and result.beyond_chance is not None and settings.judge.leaves_to_chance(decision):
-        rest = settings.judge(row, dtype, {**result.deciding, WORST_SLICE: result.beyond_chance}, result.not_applicable)
-        if not rest.text:
-            return _Decided(PASS, "", rest.decided_by, [outside + BY_CHANCE])
-    if verdict == FAIL and task.inputs and result.differing:
-        # Golden data of zeros leave nothing to the limits, but such decisions are like any others.
-        decision = settings.judge(row, dtype, result.deciding, result.not_applicable)
-        remark = _near_ties(task, golden, geometry, settings) if settings.judge.leaves_to_inputs(decision) else ""
-        if remark:
-            return _Decided(PASS, "", decision.decided_by, ["; ".join(filter(None, (decision.text, remark)))], DECIDED_OTHERWISE)
-    if not result.judged or result.outcome is not None:
-        return _Decided(verdict, outside, decided_by)
-    missed = outside or settings.judge(row, dtype, result.values, result.not_applicable).text
-    return _Decided(verdict, outside, decided_by, [explained(missed, slack_of(task, golden), verdict == PASS)] if missed else [])
+        return row.but(reason="; ".join(filter(None, [*result.reasons, row.reason, *result.notes, *notes])))
+    again = partial(_against_inputs, task, golden, geometry, result, settings)
+    limited_as = task.limited_as or dtype
+    return settings.judge(Measurement(row, result, limited_as, golden.order, slack_of(task, golden), notes, again))
 
 
-def _near_ties(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings) -> str:
-    """Return a remark where the decisions of an output all follow from the device's own inputs, and these are within their limits."""
-    # Few runs need it.
-    from .near_ties import FOLLOWS, follows
-
-    fits = follows(task, golden, geometry, settings) and all(compare_pair(one, settings).verdict == PASS for one in task.inputs)
-    return FOLLOWS if fits else ""
-
-
-def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings) -> Optional[Decision]:
-    """Return the decision about an output that is next to nothing beside its inputs, judged against these; None where it fails so too."""
+def _against_inputs(
+    task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings
+) -> Optional[MetricResult]:
+    """Measure as :attr:`Measurement.against_inputs` says."""
     slack = cancelling_slack(task.row.op_type, task.target, result.first or PairSums(), task.beside)
-    if slack is None or settings.judge is None:
-        return None
-    again = measure(task, golden, geometry, settings, Slack(slack))
-    decision = settings.judge(task.row, task.limited_as or task.target.dtype.name, again.deciding, again.not_applicable)
-    return None if decision.text or not again.judged else decision
-
-
-def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -> List[str]:
-    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the elements of whole numbers."""
-    found = []
-    if result.worst_slice is not None and WORST_SLICE in missed:
-        axis, index = result.worst_slice.axis, result.worst_slice.index
-        if element_count(geometry.shape) == geometry.shape[axis]:
-            place = [index if number == axis else 0 for number in range(len(geometry.shape))]
-            found.append("for its size the element at %s is off most" % place)
-        else:
-            found.append("the worst slice is %d of axis %d" % (index, axis))
-    if result.differing:
-        found.append(sentence(result.differing, result.count, list(result.differences), geometry.shape, order))
-    return found
+    again = measure(task, golden, geometry, settings, Slack(slack)) if slack is not None else None
+    return again if again is not None and again.judged else None
 
 
 def _overflow(target: Tensor, result: MetricResult, sampled: bool) -> Optional[bool]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Collection, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry
 from ..records import quickly_made
@@ -13,40 +12,8 @@ from ..tensors.user_conversions import UserConversions
 from .row import METRICS, Row
 
 if TYPE_CHECKING:
+    from .measurement import Judge
     from .user_metrics import UserMetric
-
-if TYPE_CHECKING or sys.version_info >= (3, 8):
-    from typing import Protocol
-else:
-    Protocol = object
-
-
-class Decision(Protocol):
-    """What the limits say: :class:`goldwatch.verdict.judging.Judgement`."""
-
-    @property
-    def text(self) -> str:
-        """What is outside its limit, as a phrase; empty when nothing is."""
-
-    @property
-    def decided_by(self) -> str:
-        """The limits that decided."""
-
-
-class Judge(Protocol):
-    """Who knows the limits: :class:`goldwatch.verdict.judging.RowJudge`."""
-
-    def __call__(self, row: Row, dtype: str, values: Mapping[str, Any], not_applicable: Collection[str]) -> Decision:
-        """Judge a row's metrics; ``dtype`` is the target's."""
-
-    def leaves_to_chance(self, decision: Decision) -> bool:
-        """Tell whether nothing but a limit is missed that allows for chance."""
-
-    def leaves_to_inputs(self, decision: Decision) -> bool:
-        """Tell whether nothing but a limit is missed that decisions near a tie may miss."""
-
-    def alike(self, row: Row) -> Tuple[Any, ...]:
-        """Return equal values for rows of which equal findings are judged alike."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +71,6 @@ class PairTask:
         inputs those (:mod:`goldwatch.comparing.same_dump`).
     limited_as
         The element type by whose limits it is judged: the coarsest that its values went through; empty: the target's own.
-    inputs
-        Of an output of an op that decides the pairs of all its inputs (:mod:`goldwatch.comparing.decisions`), where each has one.
     """
 
     row: Row
@@ -117,7 +82,6 @@ class PairTask:
     beside: Tuple[Tensor, ...] = ()
     reshaped: Optional[Tuple[int, ...]] = None
     limited_as: str = ""
-    inputs: Tuple[PairTask, ...] = ()
 
     @property
     def nbytes(self) -> int:

@@ -105,4 +105,4 @@ class SplitPair:
     def _finish(self, found: MetricResult) -> None:
         golden, address = open_counterpart(self.task)
         row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
-        self.row = unless_changed(self.task, self._before, in_its_memory(self.task, row))
+        self.row = unless_changed(self.task, self._before, in_its_memory(self.task, row, self.settings))

@@ -27,13 +27,11 @@ from ..tensors.geometry import Geometry
 from ..tensors.rounding import rounding_of
 from ..tensors.tensor import Tensor
 from .aligned import geometry_of
-from .decisions import may_redo
 from .pair_task import PairTask, Settings
-from .row import BY_STATISTICS, FAIL, PASS, Row
+from .row import BY_STATISTICS, PASS, Row
 from .same_dump import may_cancel
 from .slack import rounding_slack
 
-_DECIDES = ", but %s decides: inputs that differ by rounding may change what it gives out, which statistics do not tell"
 _CANCELLED = 16.0
 """As in :mod:`goldwatch.comparing.same_dump`: outputs smaller than the inputs by this factor hold
 rounding of them that counts.
@@ -76,13 +74,7 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         "golden": _spread_of(known),
     }
     dtype = task.limited_as or task.target.dtype.name
-    text = decided_by = ""
-    if settings.judge is not None:
-        decision = settings.judge(task.row, dtype, values, ())
-        text, decided_by = decision.text, decision.decided_by
-    if text and not floats and task.row.kind == "output" and may_redo(task.row.op_type):
-        notes, text, decided_by = (*notes, text + _DECIDES % task.row.op_type), "", ""
-    return task.row.but(
+    row = task.row.but(
         target_dtype=task.target.dtype.name,
         golden_dtype=golden.dtype.name,
         shape=shape,
@@ -92,14 +84,14 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         if target.infinite is None
         else {"target": target.infinite, "golden": known.infinite},
         overflow=_overflow(task.target, target) if settings.overflow else None,
-        verdict=FAIL if text else PASS,
+        verdict=PASS,
         reason="; ".join(
-            filter(None, [text, *_odd(task.target, target, known), task.row.reason, *notes])
+            filter(None, [*_odd(task.target, target, known), task.row.reason, *notes])
         ),
-        decided_by=decided_by,
-        warning="" if text else BY_STATISTICS,
+        warning=BY_STATISTICS,
         cause="",
     )
+    return row if settings.judge is None else settings.judge.of_statistics(row, dtype, not floats)
 
 
 def _geometry(

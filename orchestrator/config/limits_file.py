@@ -6,10 +6,10 @@ from typing import Any, Collection, List, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem.inputs import read_input
+from ..judging.limits import LIMITED, OWN_HINT, SELECTORS, Limits, impossible, limits_of_document, limits_with, possible_hint
 from ..naming import nearest_names
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
-from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, impossible, limits_of_document, limits_with, possible_hint
 from .finding import ERROR, Findings, Path
 from .jsontext import read_json
 

@@ -11,12 +11,12 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..dumps.place import Place
+from ..judging.by_limits import by_defaults
 from ..judging.computed import RIGHT, Judged
 from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
 from ..model.nodes import OpNode
 from ..verdict.inputs import Inputs
-from ..verdict.judging import by_defaults
 from ..verdict.observations import Observations, ObservedOp, several_times
 from .engine import Engine
 from .recomputation import NONE, Recomputation

@@ -12,7 +12,6 @@ from ..dumps.tree import Combo
 from ..model.row_plan import LACKING, ONLY_INPUTS, OUTPUT
 from ..results.rowsql import row_key
 from ..wording import listed, plural
-from .by_names import judge_by_names
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
@@ -160,22 +159,6 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
     reason = "%s vanished before it was compared" % file.rel
     rows = [row.but(reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT] if plan is not None else []
     engine.put_rows(rows, file)
-
-
-def judge_by_others(engine: Engine) -> None:
-    """Judge rows by others, whatever order they came in; those of ops whose inputs were not dumped by what the producers wrote.
-
-    Without a model what fails by its name alone is taken back where names do not fit one to one.
-    """
-    with engine.store.transaction():
-        engine.rejudging.judge_stored()
-        if engine.rejudging.doubtful:
-            # Few runs need it.
-            from .by_producers import judge_by_producers
-
-            while judge_by_producers(engine):
-                engine.rejudging.judge_stored()
-        engine.misfit = judge_by_names(engine)
 
 
 def finish_rows(

@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
-from ..comparing.row import Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
@@ -21,6 +20,7 @@ from ..results.files import write_tables
 from ..results.finishing import ResultFiles, holds_all
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
+from ..results.records import PROVISIONAL
 from ..results.store import RunStore
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
@@ -142,6 +142,7 @@ class Run:
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
         self._begun: Optional[RunStore] = None
         self._recomputation: Optional[Recomputation] = None
+        self._rows_judged = False
 
     def __enter__(self) -> Run:
         entered = entered_now()
@@ -171,6 +172,7 @@ class Run:
         self.notes += self.graphs.notes
         self.store = self._begun = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
+        self.store.set(PROVISIONAL, {"upto": 0, "ids": []})
         if self.graphs:
             # A run that is killed has its network too; at its end those that nothing was dumped of are left out.
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
@@ -178,14 +180,7 @@ class Run:
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
-        self.engine.rejudging.follows = self._follows
         self.prepare_rows()
-
-    def _follows(self, row: Row) -> bool:
-        # Few runs need it.
-        from .rereading import RunReader
-
-        return RunReader(self.engine).follows(row)
 
     def prepare_rows(self) -> None:
         """Have rows prepared as they are made, for the tables that are known by now to be written."""
@@ -214,6 +209,30 @@ class Run:
         return Interrupted(
             "interrupted: %d rows are stored in %s" % (rows, self.options.out), hint="the same command goes on where this one stopped"
         )
+
+    def judge_rows(self, by_names: bool = False) -> None:
+        """Judge all rows for good, once all are there.
+
+        Parameters
+        ----------
+        by_names
+            Where there is no model tensors were paired by the names of their ops alone.
+        """
+        from .by_computing import judge_by_computing
+        from .by_names import judge_by_names
+        from .recomputation import NONE
+        from .rejudging import judge_by_others
+        from .rereading import RunReader
+
+        self._rows_judged = True
+        if self.reader is None:
+            self.reader = RunReader(self.engine, self.recomputation())
+        with self.store.transaction():
+            judge_by_others(self.engine, self.reader)
+            if self.graphs and self.options.recompute != NONE and isinstance(self.reader, RunReader):
+                judge_by_computing(self.engine, self.reader)
+            if by_names:
+                self.engine.misfit = judge_by_names(self.engine)
 
     def unpaired(self) -> List[str]:
         """Return, once all is compared, what did not find its counterpart at large, as sentences; the summary warns of it too."""
@@ -257,8 +276,6 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
-        from .by_computing import judge_by_computing
-        from .rereading import RunReader
         from .result import RunResult
         from .standing import keep_judgement
 
@@ -268,24 +285,22 @@ class Run:
         kept = self.engine.kept
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        recomputation = self.recomputation()
-        reader = self.reader or RunReader(self.engine, recomputation)
-        if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
-            with self.store.transaction():
-                judge_by_computing(self.engine, reader)
+        if not self._rows_judged:
+            self.judge_rows()
+        assert self.reader is not None
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         made = (self._columns, self._mapping, self.options.metrics, kept)
         with ResultFiles(self.store, *made, places, on_stage) as results:
-            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
+            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, self.reader)
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
-            told = (tuple(dict.fromkeys([*self.notes, *recomputation.notes])), tuple(self.left_out))
+            told = (tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])), tuple(self.left_out))
             keep_judgement(self.store, {**forgiving, **lacking}, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)

@@ -23,7 +23,6 @@ from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places
 from .progress import Progress
-from .rejudging import Rejudging
 from .signature import OUTDATED, look_at
 from .slices import Slices
 from .stored import Believed, believe, same_model
@@ -56,8 +55,6 @@ class Engine:
         Those seen, and whether anything still comes to them.
     slices
         Files that hold slices of one op.
-    rejudging
-        What judges rows by others.
     closing
         Whatever was held for the end is planned now.
     kept
@@ -85,7 +82,6 @@ class Engine:
         self.options = options
         self.graphs = graphs
         self.store = store
-        self.rejudging = Rejudging(store, self.put_rows)
         self.workers = workers
         self.catalogue = catalogue
         self.goldens = goldens
@@ -380,9 +376,8 @@ class Engine:
                 for task, row, known in zip_longest(tasks, rows, prepared):
                     file = self._take_result(task, row)
                     if file is not None:
-                        judged = self.rejudging.judged(row)
-                        taken.append(judged)
-                        made.append(known if judged is row else None)
+                        taken.append(row)
+                        made.append(known)
                         file.has_rows = True
                         if not file.pending:
                             complete.append(file)

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..kinds.advice import without_dumps, without_golden
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
-from .closing import finish_rows, judge_by_others
+from .closing import finish_rows
 from .comparers import Comparers, Here
 from .comparison import Run, Source, compare_from
 from .engine import OnRow
@@ -107,7 +107,7 @@ class _Listing(Source):
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, self.tell)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
-        judge_by_others(engine)
+        run.judge_rows(by_names=True)
         run.left_out += run.unpaired()
 
 

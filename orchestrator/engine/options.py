@@ -11,13 +11,13 @@ from ..comparing.row import MEASURES, METRICS
 from ..config.plan import DumpPlan
 from ..dumps.tree import holds_statistics
 from ..errors import FormatError, UsageError, require_folder
+from ..judging.limits import Limits
+from ..judging.rows import RowJudge
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..statistics_dumps.numbers import MEASURES as STATISTICS
-from ..verdict.judging import RowJudge
-from ..verdict.limits import Limits
 from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH, NONE = "auto", "one", "each", "none"

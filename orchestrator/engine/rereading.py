@@ -7,17 +7,14 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.aligned import converted, geometry_of, open_counterpart
-from ..comparing.decisions import may_redo
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked, align, walk
-from ..comparing.row import Row
 from ..dumps.place import Place, time_order
 from ..errors import GoldwatchError
 from ..judging.computed import Judged
-from ..model.row_plan import INPUT
-from ..recomputing.by_golden import Told, known
+from ..recomputing.by_golden import Told
 from ..recomputing.recomputed import ComputedPair, Recomputed
-from ..verdict.computing import beside_by_golden, computed_by_golden, made_of_inputs
+from ..verdict.computing import beside_by_golden, computed_by_golden
 from ..verdict.explaining import TensorReader
 from ..verdict.inputs import Inputs, InputState
 from ..verdict.observations import ObservedOp
@@ -102,17 +99,6 @@ class RunReader(TensorReader):
             return None if task is None else walk(task.target, golden, geometry_of(task, golden), distance, background)
         except (GoldwatchError, OSError, MemoryError):
             return None
-
-    def follows(self, row: Row) -> bool:
-        """Tell whether an output is what its operator makes of the device's own inputs; False where a file is gone, or the op unknown."""
-        file = self._engine.catalogue.of_row(row.target_file)
-        if file is None or row.target_file is None or not (known(row.op_type) or may_redo(row.op_type)):
-            return False
-        made = self.read(row.target_file, row.tensor)
-        tasks = self._engine.plan_again(file).tasks if made is not None else ()
-        inputs = [self.read(row.target_file, task.row.tensor) for task in tasks if task.row.kind == INPUT and task.row.op == row.op]
-        pairs = [pair for pair in inputs if pair is not None]
-        return made is not None and len(pairs) == len(inputs) and made_of_inputs(row.op_type, pairs, made)
 
     def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
         """Return a pair by its dump file's name in the rows; None when the file is gone."""

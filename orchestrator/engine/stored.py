@@ -9,7 +9,6 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 from ..comparing.row import FAIL, PASS
 from ..results.rowsql import row_key
 from ..results.store import RunStore
-from .rejudging import judged_by_others
 from .signature import DELETED_PREFIX, OUTDATED, look_at
 from .target_file import TargetFile
 
@@ -68,10 +67,7 @@ def believe(store: RunStore, target: str, golden: str) -> Believed:
         valid, there, text = files[path]
         if valid and there and row.golden_file is not None:
             valid = _unchanged(os.path.join(golden, row.golden_file), noted, golden_files)
-        if valid and there and judged_by_others(row):
-            # Nothing else of its file need be compared again.
-            result.valid.setdefault(rel, (text, {}))
-        elif valid:
+        if valid:
             result.valid.setdefault(rel, (text, {}))[1][row_key(row)] = row.golden_file
         else:
             result.outdated.add(path)

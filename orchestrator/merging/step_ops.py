@@ -7,8 +7,8 @@ import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import MEASURES
+from ..judging.limits import LARGER, natural_comparison
 from ..results.rowsql import NON_FINITE, SqlValue, checksum, from_sql_text, plain_number, to_sql_text
-from ..verdict.limits import LARGER, natural_comparison
 
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
 

@@ -251,7 +251,7 @@ class LivePage {
       this.at('suspects').replaceChildren();
     } else {
       this.at('suspects').replaceChildren(first && first.op !== null
-        ? make('p', {id: 'divergence'}, ['The first outside its limits' + (summary ? '' : ' so far') + ' is ', link(first.op), '.'])
+        ? make('p', {id: 'divergence'}, ['The first outside its limits' + (summary ? '' : ' so far' + (first.final === false ? ' (provisional)' : '')) + ' is ', link(first.op), '.'])
         : make('p', {class: 'quiet'}, summary ? 'No operator is suspect.' : 'Nothing is outside its limits so far.'));
     }
   }

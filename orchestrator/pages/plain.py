@@ -8,11 +8,11 @@ from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
+from ..judging.by_limits import metric_number
 from ..naming import printable
 from ..results.told import Told
 from ..results.worst import error_of
 from ..shortening import shorten_all
-from ..verdict.judging import metric_number
 from ..wording import plural
 from .row_columns import COSINE, FIRST
 from .shell import attribute, sentence, text

@@ -12,11 +12,11 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 
 import numpy as np
 
-from ..comparing.decisions import broadcast_size
 from ..comparing.patterns import AlignedPair
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value import joined
 from ..tensors.rounding import rounding_of
+from .decisions import broadcast_size
 from .measured import OwnError, decided_error, own_error
 from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR
 

@@ -6,11 +6,11 @@ import math
 from typing import Iterable, List, Sequence
 
 from ..comparing.row import DIFFERENT, WORST_SLICE
+from ..judging.limits import AT_MOST, SMALLER, Limit, Limits
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode, TensorDesc, desc_at
 from ..tensors.rounding import shortened
-from ..verdict.limits import AT_MOST, SMALLER, Limit, Limits
 
 DISTANCE = "RelativeEuclideanDistance"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 from ..errors import UsageError
+from ..judging.limits import Limit
 from ..verdict.culprits import REPLAY
-from ..verdict.limits import Limit
 
 AUTO = "auto"
 BACKENDS = (AUTO, "caffe", "numpy", "opencv", "tf", "onnxruntime")

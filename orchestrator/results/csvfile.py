@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
+from ..judging.by_limits import metric_number, number_text
 from ..naming import printable
 from ..records import remembering_last
-from ..verdict.judging import metric_number, number_text
 
 NOTHING = "NaN"
 MAPPING_HEADER = ("Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath")

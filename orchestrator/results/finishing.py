@@ -14,7 +14,7 @@ import numpy as np
 from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
 from ..dumps.place import Place
 from ..filesystem.outputs import append, refuse_writing, replacing
-from ..verdict.limits import Limits
+from ..judging.limits import Limits
 from ..verdict.seen import SeenRow
 from .byplace import ByPlace, PlaceCounts
 from .csvfile import Columns

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
+from ..judging.limits import Limits
 from ..records import remembering_last
-from ..verdict.limits import Limits
 from .rowsql import PLACE_COLUMNS, counts_text, list_text, plain_number, plain_tree, slice_text, spread_text
 
 RESULT_FILE = "result.json"

@@ -6,9 +6,9 @@ from typing import Any, Iterable, List, Mapping
 
 from ..columns import shorten
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..judging.by_limits import metric_number
 from ..naming import printable
 from ..shortening import LONGEST, shorten_all
-from ..verdict.judging import metric_number
 from .mdtext import block, code, plain
 from .told import ReportFile
 from .worst import Worst, error_of

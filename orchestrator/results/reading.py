@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
+from typing import Any, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
@@ -18,7 +18,7 @@ from .facts import read_fact
 from .identity import LAYOUT_VERSION, check_identity
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
-from .records import VOID
+from .records import PROVISIONAL, VOID
 from .rowsql import RowReader, from_sql_text
 from .rowview import PLACE_ORDER
 
@@ -37,6 +37,23 @@ class Numbered(NamedTuple):
 
     id: int
     row: Row
+
+
+class Finality(NamedTuple):
+    """Which rows are final: nothing that comes later changes their verdicts, but for other dumps of their ops.
+
+    Attributes
+    ----------
+    upto, ids
+        Of the failing rows those with the ids are not, nor any with an id above ``upto``; None: all rows are final.
+    """
+
+    upto: Optional[int] = None
+    ids: FrozenSet[int] = frozenset()
+
+    def holds(self, number: int, verdict: str) -> bool:
+        """Tell whether the row with an id is final."""
+        return verdict != FAIL or self.upto is None or (number <= self.upto and number not in self.ids)
 
 
 class StoreReader:
@@ -94,6 +111,18 @@ class StoreReader:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
+
+    def finality(self) -> Finality:
+        """Return which rows are final; all are where no run goes on, or does not tell."""
+        found = self.fact(PROVISIONAL) if is_written(os.path.dirname(self.path)) else None
+        return Finality(int(found["upto"]), frozenset(found["ids"])) if isinstance(found, dict) else Finality()
+
+    def provisional(self) -> int:
+        """Return how many failing rows are not final."""
+        finality = self.finality()
+        if finality.upto is None:
+            return 0
+        return len(finality.ids) + int(self.query("SELECT count(*) FROM row WHERE verdict = ? AND id > ?", (FAIL, finality.upto))[0][0])
 
     def size_of(self, key: str) -> int:
         """Return how many characters a fact has as it is stored, 0 without."""

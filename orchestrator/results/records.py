@@ -8,7 +8,10 @@ EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
 
 PROVISIONAL = "provisional"
-"""The fact of table ``run`` that tells how many of the failing rows others may change while the run goes on."""
+"""The fact of table ``run`` that tells which failing rows others may change while the run goes on: ``{"upto", "ids"}``.
+
+Those with the ids, and all with ids above ``upto``, of which nothing has been found out.
+"""
 
 VOID = "void"
 """The fact of table ``run`` that tells the highest id given to a row when rows were last removed, renumbered or discarded."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from ..errors import FormatError
 from ..filesystem.outputs import refuse_writing, replacing
-from ..verdict.limits import LARGER, natural_comparison
+from ..judging.limits import LARGER, natural_comparison
 from .csvfile import text_cell
 from .rowsql import from_sql_text
 

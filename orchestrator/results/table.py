@@ -9,10 +9,10 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 from ..columns import broken, cut, padded, width_of, wrap
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
+from ..judging.by_limits import metric_number, short_text
 from ..naming import printable
 from ..shortening import LONGEST, shorten_all
 from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
-from ..verdict.judging import metric_number, short_text
 from ..wording import plural
 from .placenames import place_names
 

@@ -11,7 +11,7 @@ from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 from ..comparing.row import METRICS, Row
 from ..dumps.place import Place
 from ..filesystem.outputs import refuse_writing, replacing
-from ..verdict.limits import Limits
+from ..judging.limits import Limits
 from .csvfile import Columns
 from .stepops import OverDevices
 

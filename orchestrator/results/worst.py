@@ -6,7 +6,7 @@ import math
 from typing import List, Tuple
 
 from ..comparing.row import FAIL, Row
-from ..verdict.judging import metric_number
+from ..judging.by_limits import metric_number
 
 
 def error_of(row: Row) -> float:

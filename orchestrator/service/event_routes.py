@@ -67,11 +67,12 @@ class EventRoutes:
         at, generation = int(asked) if known else 0, tail.generation
         progress: Optional[bytes] = None
         divergence: Optional[bytes] = None
+        provisional: Optional[bytes] = None
         while not self.tails.stopping:
             # In this order: rows that were read before the end are told before it.
             ended, over, version = tail.ended, tail.over, tail.version
             if generation != tail.generation:
-                at, generation, progress, divergence = 0, tail.generation, None, None
+                at, generation, progress, divergence, provisional = 0, tail.generation, None, None, None
                 yield event("reset", b'{"void": %d}' % tail.void)
             if at < tail.last_id:
                 batch = tail.behind(at) or await tail.page(at)
@@ -80,6 +81,9 @@ class EventRoutes:
                     if batch.data:
                         yield batch.data
                 continue
+            if tail.provisional != provisional:
+                provisional = tail.provisional
+                yield event("provisional", provisional or b"{}")
             if tail.divergence != divergence:
                 divergence = tail.divergence
                 yield event("divergence", divergence or b'{"op": null}')

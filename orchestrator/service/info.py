@@ -15,7 +15,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, Goldwat
 from ..naming import run_name
 from ..results.network import SUMMARY
 from ..results.reading import StoreReader, host_of, is_written, signature
-from ..results.records import EXPECTED, PROVISIONAL
+from ..results.records import EXPECTED
 from ..results.rowsql import plain_tree
 from ..verdict.summary import INCOMPLETE
 from .runs import Run
@@ -127,8 +127,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     inputs = store.fact("inputs") or {}
     done, size_bytes = store.files_done(str(inputs.get("target", "")))
     expected = store.fact(EXPECTED)
-    noted = store.fact(PROVISIONAL) if state == RUNNING else None
-    provisional = min(noted, counts.get(FAIL, 0)) if isinstance(noted, int) else 0
+    provisional = min(store.provisional(), counts.get(FAIL, 0)) if state == RUNNING else 0
     started_s = _started(store.fact("started"))
     fields = {
         "state": state,

@@ -73,12 +73,14 @@ _MORE = _object(
     summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, limit_texts=_list_of(_TEXT), commands=_JSON, limits=_JSON,
     events=_list_of(_EVENT),
 )  # fmt: skip
+_FINAL = {"type": "boolean", "description": "Nothing that comes later may change its verdict, but for another dump of its op."}
+
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,
     "RunInFull": {"allOf": [_ref("Run"), _MORE]},
     "Row": {
-        **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
+        **_object(id=_COUNT, final=_FINAL, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
     },
     "Job": _object(
@@ -168,7 +170,7 @@ READING: List[Operation] = [
     ),
     Operation(
         "get", "/api/runs/{run}/events",
-        "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
+        "Server-sent events: row, provisional, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream",
         (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "`void` of the run or the last reset when the client began.")),
         headers=(("Last-Event-ID", "The id of the last row that the client saw."),),

@@ -17,7 +17,7 @@ from ..engine.reporting import Commands
 from ..engine.standing import JUDGED, stored_options
 from ..errors import GoldwatchError
 from ..results.jsonfile import row_text
-from ..results.reading import Numbered, StoreReader
+from ..results.reading import Finality, Numbered, StoreReader
 from ..results.rowsql import plain_tree
 from .answers import Problem, json_answer, json_text, number_of
 from .info import Book
@@ -105,8 +105,8 @@ class RunRoutes:
 def _rows(run: Run, after: int, limit: int) -> str:
     with StoreReader(run.path) as store:
         found, last = store.page(after, limit)
-        metrics = metrics_of(store)
-    return '{"rows": [%s], "last_id": %d}' % (", ".join(numbered_text(row, metrics) for row in found), last)
+        metrics, finality = metrics_of(store), store.finality()
+    return '{"rows": [%s], "last_id": %d}' % (", ".join(numbered_text(row, metrics, finality) for row in found), last)
 
 
 def options_of(store: StoreReader) -> ComparisonOptions:
@@ -122,9 +122,10 @@ def metrics_of(store: StoreReader) -> Any:
         return METRICS
 
 
-def numbered_text(numbered: Numbered, metrics: Any) -> str:
-    """Return a row of result.json with its ``id``, as one line of JSON."""
-    return '{"id": %d, %s' % (numbered.id, row_text(numbered.row, metrics)[1:])
+def numbered_text(numbered: Numbered, metrics: Any, finality: Finality) -> str:
+    """Return a row of result.json with its ``id`` and whether it is ``final``, as one line of JSON."""
+    final = "true" if finality.holds(numbered.id, numbered.row.verdict) else "false"
+    return '{"id": %d, "final": %s, %s' % (numbered.id, final, row_text(numbered.row, metrics)[1:])
 
 
 def _matches(document: Dict[str, Any], text: str, verdict: str) -> bool:

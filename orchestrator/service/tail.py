@@ -13,9 +13,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
-from ..comparing.row import METRICS, Row
+from ..comparing.row import FAIL, METRICS, Row
 from ..errors import GoldwatchError
-from ..results.reading import StoreReader, is_written, signature
+from ..results.reading import Finality, StoreReader, is_written, signature
+from ..results.rowsql import row_key, to_sql_text
 from ..verdict.first_divergence import earlier
 from .info import Book
 from .run_routes import metrics_of, numbered_text
@@ -54,7 +55,7 @@ class Tail:
         Rises when what was told is void: the store was begun anew, rows were taken out or renumbered.
     last_id
         All rows up to this id have been read.
-    progress, divergence
+    progress, divergence, provisional
         The newest events' data, or None.
     ended
         Whether the run has; nothing comes any more.
@@ -72,6 +73,7 @@ class Tail:
         self.void = 0
         self.progress: Optional[bytes] = None
         self.divergence: Optional[bytes] = None
+        self.provisional: Optional[bytes] = None
         self.ended = False
         self.over = False
         self.stopping = False
@@ -83,6 +85,7 @@ class Tail:
         self._told: Any = None
         self._metrics: Any = METRICS
         self._first: Optional[Row] = None
+        self._finality = Finality()
         self._ids, self._numbers = array("q"), array("q")
         self._began_ns = 0
         self._removals = 0
@@ -125,7 +128,7 @@ class Tail:
         return number == 0 or ((number > self.void or void == self.void) and number <= max(self.given, self.last_id))
 
     def _tell_news(self) -> None:
-        told = (self.generation, self.last_id, self.progress, self.divergence, self.ended)
+        told = (self.generation, self.last_id, self.progress, self.divergence, self.provisional, self.ended)
         if told != self._told:
             self._told = told
             self.wake()
@@ -161,8 +164,9 @@ class Tail:
 
     def _page(self, after: int, upto: int) -> Batch:
         with StoreReader(self.run.path) as store:
+            finality = store.finality()
             rows, last = store.page(after, PAGE_ROWS, upto)
-        data = b"".join(_event("row", numbered_text(row, self._metrics), row.id) for row in rows)
+        data = b"".join(_event("row", numbered_text(row, self._metrics, finality), row.id) for row in rows)
         return Batch(after, last if last > after else upto, data)
 
     def _look(self) -> None:
@@ -178,9 +182,13 @@ class Tail:
             # A merge counts rows that it does not store.
             self._dirty = self._dirty or (changed and store.has_hosts)
             self._check_identity(store)
+            # Before the rows: of those that come meanwhile nothing is known.
+            self._finality = store.finality() if written else Finality()
             grown = self._read(store)
             self._check_rows(store, grown, not written)
-        self._count(not written)
+            final = self._first is None or self._finality.holds(_id_of(store, self._first), FAIL)
+        self.provisional = _json({"upto": self._finality.upto, "ids": sorted(self._finality.ids)})
+        self._count(not written, final)
         self.ended = not written and not self._dirty
 
     def _check_identity(self, store: StoreReader) -> None:
@@ -219,7 +227,7 @@ class Tail:
             if last == self.last_id:
                 break
             grown = self._dirty = True
-            data = b"".join(_event("row", numbered_text(row, self._metrics), row.id) for row in rows)
+            data = b"".join(_event("row", numbered_text(row, self._metrics, self._finality), row.id) for row in rows)
             self._keep(Batch(self.last_id, last, data))
             for row in rows:
                 self._ids.append(row.id)
@@ -268,10 +276,10 @@ class Tail:
                 at += 1
         return gone or at < count, renumbered
 
-    def _count(self, ending: bool) -> None:
-        began = time.monotonic()
-        first = None if self._first is None else _json({"op": self._first.op, "tensor": self._first.tensor, **self._first.place.document()})
-        self.divergence = first
+    def _count(self, ending: bool, final: bool) -> None:
+        began, first = time.monotonic(), self._first
+        named = None if first is None else {"op": first.op, "tensor": first.tensor, **first.place.document(), "final": final}
+        self.divergence = None if named is None else _json(named)
         if not ending and began - self._counted < max(_COUNT_S, _SHARE * self._counting_s):
             self._dirty = True
             return
@@ -286,6 +294,11 @@ class Tail:
         told: Dict[str, Any] = {name: fields[name] for name in names}
         more = ("expected_absent", "provisional", "verdict", "progress", "files_done", "files_expected", "bytes_done", "bytes_expected")
         return _json({**told, "last_id": self.last_id, **{name: fields.get(name) for name in more}})
+
+
+def _id_of(store: StoreReader, row: Row) -> int:
+    found = store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(row_key(row)),))
+    return int(found[0][0]) if found else 0
 
 
 def _json(document: Any) -> bytes:

@@ -16,11 +16,12 @@ from ..comparing.pair_task import PairTask, Settings
 from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..dumps.golden import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
+from ..judging.by_limits import metric_number, short_text
+from ..judging.limits import Limits, limits_with, named_limits, parse_limits
+from ..judging.rows import RowJudge
 from ..naming import nearest_names
 from ..tensors.dtypes import BFLOAT16, DType, dtype_by_name, dtype_by_numpy, require_decodable
 from ..tensors.tensor import MemorySource, Tensor
-from .judging import RowJudge, metric_number, short_text
-from .limits import Limits, limits_with, named_limits, parse_limits
 from .worst_element import worst_element
 
 _HINTS = {"Tensor": "its method array() gives the numbers", "PosixPath": "numpy.load reads a .npy file"}
@@ -86,7 +87,7 @@ def compare_arrays(
         read in pieces, lists of equal length are made arrays. Shapes must agree but for dims of size 1.
     limits
         What is allowed: ``None`` or ``"default"``, ``"vendor"``, a text or texts such as ``"RelativeEuclideanDistance<0.01"`` that change
-        the default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
+        the default limits, a mapping of the form of a limits file, or :class:`goldwatch.judging.limits.Limits`.
     metrics
         Names of the metrics (or one name) that are wanted besides those with limits, [] for those alone; None: the ten of the
         documented table.

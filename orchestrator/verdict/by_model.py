@@ -11,13 +11,13 @@ import numpy as np
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
+from ..judging.deciding import decides
+from ..judging.limits import Limits
 from ..model.graphs import ModelGraphs
 from ..wording import listed
-from .deciding import decides
 from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
-from .limits import Limits
 from .observations import Observations, ObservedOp
 from .own_error.computed import in_order_of_urgency, with_computed
 from .own_error.estimated import Estimate
@@ -161,7 +161,7 @@ class JudgedModel:
     def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
         """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)
-        estimates = Estimator(self.seen, inputs, decides, reader.redo).run()
+        estimates = Estimator(self.seen, inputs, decides).run()
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
         estimates = looked_at(estimates, reader.pair, judged)

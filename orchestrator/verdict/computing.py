@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from ..comparing.decisions import may_redo, redo
 from ..comparing.patterns import AlignedPair
 from ..judging.computed import beyond
 from ..recomputing.arithmetic import LOOSE
 from ..recomputing.by_golden import Told, computed, known, recomputed
-from ..recomputing.recomputed import ComputedPair, Recomputed
+from ..recomputing.decisions import may_redo, redo
+from ..recomputing.recomputed import DECISION, ComputedPair, Recomputed
 from .inputs import InputState
 from .observations import ObservedOp
 from .seen import Observation
@@ -37,9 +37,9 @@ def computed_by_golden(
     """
     found = []
     for number, output in op.outputs.items():
-        if not output.compared or output.whole:
+        if not output.compared or (output.whole and not may_redo(op.type)):
             continue
-        if known(op.type) or told is not None:
+        if known(op.type) or may_redo(op.type) or told is not None:
             found.append(_computed(op, output, inputs, whole, told))
         else:
             found.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
@@ -56,7 +56,12 @@ def _computed(
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
     if any(pair.sampled for pair in (*read, made)):
         return Recomputed(op.name, op.type, output.number, reason=_TOO_LARGE)
-    own = recomputed(op.type, read, made, LOOSE.get(output.dtype), told)
+    # Equal inputs leave no choice: a tie that was decided otherwise is the operator's own.
+    fed = any(state.seen is not None and (state.seen.different or state.seen.distance > 0) for state in inputs)
+    decided = redo(op.type, read, made) if fed and may_redo(op.type) else None
+    if decided is not None:
+        return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, decided)
+    own = None if output.whole else recomputed(op.type, read, made, LOOSE.get(output.dtype), told)
     if own is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
     return Recomputed(op.name, op.type, output.number, own.kind, output.dtype, own.tight, own.loose)
@@ -81,7 +86,7 @@ def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedP
     if may_redo(op_type):
         redone = redo(op_type, inputs, output, exactly=True)
         if redone is not None:
-            return not redone.wrong
+            return not redone.unequal
     return follows(op_type, inputs, output) is True
 
 

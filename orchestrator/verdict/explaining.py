@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.decisions import Redone, redo
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, Walked
 from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
@@ -106,13 +105,6 @@ class TensorReader:
         read = [pair for pair in pairs if pair is not None]
         return read, self.pair(op, output) if read and len(read) == len(inputs) else None
 
-    def redo(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[Redone]:
-        """Make the decisions of an output once more; None where its tensors or its inputs' cannot be read."""
-        made = self.pair(op, output)
-        pairs = [self.pair(state.owner, state.seen) for state in inputs if state.owner is not None and state.seen is not None]
-        read = [pair for pair in pairs if pair is not None]
-        return redo(op.type, read, made) if made is not None and len(read) == len(pairs) else None
-
 
 def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inputs: Inputs, reader: TensorReader) -> List[Suspect]:
     """Return the suspects, the first ones with explanations.
@@ -131,7 +123,7 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
     for number, (suspect, estimate) in enumerate(found):
         if number in fed_alike:
             suspect = replace(suspect, explanations=(other_input_of(fed_alike[number]),))
-        elif number < MOST_READ and estimate.computed is not None:
+        elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
             beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
             found_by_it = [] if beside is None else explanations_by_computing(estimate, beside)
             stale = _stale(estimate, inputs, reader)

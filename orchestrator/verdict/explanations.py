@@ -374,16 +374,17 @@ def _integral(pair: AlignedPair) -> bool:
 
 
 def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
-    redone = estimate.decision.redone if estimate.decision is not None else None
-    wrong = "" if redone is None else "; %d of them do not follow from the device's own inputs, the first at %s" % (
-        redone.wrong, list(redone.first),
-    )  # fmt: skip
+    own = estimate.computed.own if estimate.computed is not None else None
+    wrong = ""
+    if own is not None and own.unequal and pair is not None:
+        at = [int(part) for part in np.unravel_index(own.worst_at, np.shape(pair.target))]
+        wrong = "; %d of them do not follow from the device's own inputs, the first at %s" % (own.unequal, at)
     if pair is None or pair.sampled:
         share = estimate.output.share
         return [_explanation("not-equal", 1.0, ("elements differ" if math.isnan(share) else "%s of the elements differ" % percent(share)))]
     differ = pair.target != pair.golden
-    at = [[int(part) for part in place] for place in np.argwhere(differ)[:3]]
-    sentence = "%d of %d elements differ, the first at %s" % (int(differ.sum()), differ.size, ", ".join(map(str, at)))
+    places = [[int(part) for part in place] for place in np.argwhere(differ)[:3]]
+    sentence = "%d of %d elements differ, the first at %s" % (int(differ.sum()), differ.size, ", ".join(map(str, places)))
     return [_explanation("not-equal", 1.0, sentence + wrong)]
 
 

@@ -7,10 +7,10 @@ from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 
 from ..comparing.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
+from ..judging.by_limits import judge_row
+from ..judging.limits import Limit, Limits
 from ..model.graphs import AnyGraph
 from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
-from .judging import judge_row
-from .limits import Limit, Limits
 from .observations import Observations, ObservedOp
 from .seen import execution_key, seen_row
 

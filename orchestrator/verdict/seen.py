@@ -23,9 +23,9 @@ from ..comparing.row import (
 )
 from ..dumps.place import Place, name_order
 from ..elements import element_count
+from ..judging.by_limits import metric_number
 from ..model.row_plan import DEQUANTISED_MARK
 from ..statistics_dumps.numbers import NOT_FINITE
-from .judging import metric_number
 
 COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"

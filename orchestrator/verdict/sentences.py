@@ -6,10 +6,10 @@ import math
 from typing import Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..judging.by_limits import beside_limit
 from ..statistics_dumps.numbers import LEAST, MEASURES, NOT_FINITE
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
-from .judging import beside_limit
 from .own_error.estimated import Estimate
 from .own_error.expected import HOPELESS
 from .suspects import Suspect
@@ -117,6 +117,8 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if estimate is not None and estimate.computed is not None:
         return "; computed again from the device's own inputs it comes out otherwise, so the error is its own."
     if estimate is not None and estimate.follows and not estimate.golden_wrong and first.inputs != BAD:
+        if estimate.decides:
+            return "; it decides between values, and what it decided follows from the device's own inputs: the error is inherited."
         if first.inputs == GOOD and not estimate.inputs_distance:
             return "; its inputs are equal to golden data, and computed again from them it is right: the difference is rounding of its own."
         return "; computed again from the device's own inputs it is right, so the error is inherited, and grew on the way."
@@ -138,8 +140,8 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
     differs = percent(estimate.inputs_distance)
     if estimate.inputs_distance == 0 and not any(state.seen is not None and state.seen.different for state in estimate.inputs):
         return "; its inputs are equal to golden data, so the error is its own."
-    if estimate.decision is not None and not estimate.suspect:
-        return "; it decides between values, and that its inputs differ by %s explains the difference: it is inherited." % differs
+    if estimate.decides and not estimate.suspect:
+        return "; it decides between values, and its inputs differ by %s, so the error may be its own or inherited." % differs
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
     already = "%s, but differ by %s already" % (within, differs)

@@ -8,13 +8,13 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..judging.limits import Limits
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
 from ..wording import listed
 from .by_model import JudgedModel, ModelSummary
 from .explaining import TensorReader
 from .first_divergence import FirstDivergence
-from .limits import Limits
 from .seen import (
     EMPTY,
     GOLDEN_ALONE,

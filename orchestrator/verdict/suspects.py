@@ -160,8 +160,9 @@ def _finding(entry: Estimate) -> str:
         return "the network's input %s differs from golden data already" % entry.output.tensor
     if entry.told:
         return entry.told.sentence
-    if entry.decision is not None and not entry.output.spoiled:
-        return _decided(entry)
+    if entry.decides:
+        share = entry.output.share
+        return "%s of its values differ, though its inputs are equal to golden data" % percent(share if share == share else 1.0)
     if entry.output.spoiled:
         inputs = ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
         if entry.output.golden_alone:
@@ -182,25 +183,8 @@ def _finding(entry: Estimate) -> str:
     return "%s, its inputs by %s; %s" % (said, before, explained)
 
 
-def _decided(entry: Estimate) -> str:
-    decision = entry.decision
-    assert decision is not None
-    if decision.redone is not None:
-        return "%d of its %d values do not follow from the device's own inputs, which differ by %s from golden data" % (
-            decision.redone.wrong, decision.redone.total, percent(entry.inputs_distance),
-        )  # fmt: skip
-    share = decision.share if decision.share == decision.share else 1.0
-    if not entry.inputs_distance:
-        return "%s of its values differ, though its inputs are equal to golden data" % percent(share)
-    if not decision.expected < 1.0 or decision.share != decision.share:
-        return "its output differs by %s, its inputs by %s" % (percent(entry.distance), percent(entry.inputs_distance))
-    return "%s of its values differ; that its inputs differ by %s explains at most %s" % (
-        percent(share), percent(entry.inputs_distance), percent(decision.expected),
-    )  # fmt: skip
-
-
 def _brief(entry: Estimate) -> str:
-    if not entry.known or entry.fed_otherwise or entry.told or (entry.decision is not None and not entry.output.spoiled):
+    if not entry.known or entry.fed_otherwise or entry.told or entry.decides:
         return _finding(entry)
     if entry.output.spoiled:
         return "its golden data alone hold NaN or Inf" if entry.output.golden_alone else "NaN or Inf come out of it, not into it"

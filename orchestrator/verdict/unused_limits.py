@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Collection, Dict, List, Mapping
 
+from ..judging.limits import DEFAULTS, VENDOR, Limits, Subject
 from ..naming import nearest_names
 from ..tensors.dtypes import dtype_by_name
-from .limits import DEFAULTS, VENDOR, Limits, Subject
 
 _WORDS = {
     "op": "no operator of this run is called so",

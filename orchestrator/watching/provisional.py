@@ -1,33 +1,36 @@
 """Failing rows that rows still to come may change: they are provisional until that is known, or the watch has ended.
 
-Rows are judged by others (:mod:`goldwatch.engine.rejudging`, :mod:`goldwatch.engine.by_producers`), and a device writes its files in any
-order.
+Rows are judged by others at the end (:mod:`goldwatch.engine.rejudging`), and a device writes its files in any order.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparing.decisions import may_redo
-from ..comparing.row import DECIDED_OTHERWISE, FAIL, Row
+from ..comparing.row import FAIL, Row
 from ..dumps.place import Place
 from ..engine.engine import Engine
 from ..engine.recomputation import NONE
-from ..engine.rejudging import judged_by_others
+from ..engine.rejudging import Judge
+from ..engine.rereading import RunReader
 from ..engine.target_file import TargetFile
+from ..judging.by_limits import by_defaults
+from ..judging.by_others import lets_inputs_pass
 from ..model.graph import ModelGraph
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from ..recomputing.by_golden import known
+from ..recomputing.decisions import may_redo
 from ..results.rowsql import from_sql_text, row_key, to_sql_text
-from ..verdict.judging import by_defaults
+from ..verdict.inputs import Inputs
+from ..verdict.observations import Observations
 
 _EVERY_S = 0.2
 _SHARE = 20.0
 """Looking takes one part in so many of the time at most."""
 
-_COLUMNS = "key, kind, tensor_index, verdict, warning, reason"
+_COLUMNS = "key, target_file, kind, tensor_index, verdict, warning, reason"
 
 
 class _Waiting(NamedTuple):
@@ -45,6 +48,7 @@ class _Found(NamedTuple):
     """What a row in the store says."""
 
     key: str
+    file: str
     kind: str
     number: int
     verdict: str
@@ -54,12 +58,7 @@ class _Found(NamedTuple):
     @property
     def judges(self) -> bool:
         """Whether others may pass because it does."""
-        return self.verdict != FAIL and (self.warning == DECIDED_OTHERWISE or judged_by_others(_as_row(self)))
-
-
-def _as_row(found: _Found) -> Row:
-    # Only what tells whether an output was judged with what its inputs cancel.
-    return Row(0, "", "", "", "input", found.verdict, reason=found.reason, warning=found.warning)
+        return lets_inputs_pass(self.verdict, self.warning, self.reason)
 
 
 class Provisional:
@@ -83,7 +82,10 @@ class Provisional:
         self._changed = False
         self._looked_at = -1e9
         self._took_s = 0.0
+        self._failures = 0
+        self._told = (0, 0)
         self._by_rounding: Dict[str, bool] = {}
+        self._by_ties: Dict[str, bool] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -94,12 +96,21 @@ class Provisional:
     def see(self, row: Row) -> bool:
         """Take note of a row that was stored; tell whether it is final already."""
         self._changed = True
+        self._failures += row.verdict == FAIL
+        if self._by_ties or self._by_rounding:
+            for known_before in (self._by_ties, self._by_rounding):
+                known_before.pop(row_key(row), None)
         if row.verdict != FAIL or not (_may_change(row) or self._may_be_rounding(row)):
             if self._waiting:
                 self._waiting.pop(row_key(row), None)
             return True
         self._waiting[row_key(row)] = _Waiting(row.place, row.op, row.op_type, row.kind, row.tensor_index or 0, row.target_file or "")
         return False
+
+    def news(self) -> Optional[List[str]]:
+        """Return the keys of the rows that are provisional, where these or the failing rows are others than at the last call."""
+        told, self._told = self._told, (len(self._waiting), self._failures)
+        return list(self._waiting) if told != self._told else None
 
     def settled(self, at_once: bool = False) -> bool:
         """Find out which rows have become final; tell whether there are any. Not more often than it is worth, but for ``at_once``."""
@@ -150,19 +161,26 @@ class Provisional:
             return False
         if row.kind == "input":
             return self._is_decided(row, self._producers(row, row.number))
-        inputs = [found for found in own if found.kind == "input"]
-        if inputs:
-            return not any(found.judges or found.key in self._waiting for found in inputs)
-        producers = self._producers(row, None)
-        if may_redo(row.op_type):
-            # What it decided is looked at in the end, unless an input is outside its limits for good.
-            return producers is not None and any(found is not None and self._fails(found) for found in producers)
-        return self._is_decided(row, producers)
+        fed: Optional[Sequence[Optional[_Found]]] = [found for found in own if found.kind == "input"] or self._producers(row, None)
+        if fed is not None and any(found is not None and self._fails(found) for found in fed):
+            return True
+        return self._is_decided(row, fed) and not (may_redo(row.op_type) and self._near_a_tie(key, row, fed or ()))
+
+    def _near_a_tie(self, key: str, row: _Waiting, fed: Sequence[Optional[_Found]]) -> bool:
+        """Tell whether the decisions of an output follow from its inputs, all of which are known: then it passes in the end."""
+        if key not in self._by_ties:
+            files = {row.file, *(found.file for found in fed if found is not None)}
+            rows = [one for one in self._engine.store.rows(place=row.place) if one.target_file in files]
+            seen = Observations(rows)
+            judge = Judge(seen, Inputs(seen, self._engine.graphs), {}, RunReader(self._engine))
+            own = next(one for one in rows if row_key(one) == key)
+            self._by_ties[key] = judge.judged(own) is not own
+        return self._by_ties[key]
 
     def _fails(self, found: _Found) -> bool:
         return found.verdict == FAIL and found.key not in self._waiting
 
-    def _is_decided(self, row: _Waiting, producers: Optional[List[Optional[_Found]]]) -> bool:
+    def _is_decided(self, row: _Waiting, producers: Optional[Sequence[Optional[_Found]]]) -> bool:
         """Tell whether all outputs that feed a row are known, and none of them makes it pass."""
         if producers is None or None in producers:
             return False
@@ -196,8 +214,8 @@ class Provisional:
 
 
 def _found(line: Tuple[Any, ...]) -> _Found:
-    key, kind, number, verdict, warning, reason = line
-    return _Found(from_sql_text(key), kind, number or 0, verdict, warning or "", from_sql_text(reason) or "")
+    key, file, kind, number, verdict, warning, reason = line
+    return _Found(from_sql_text(key), from_sql_text(file), kind, number or 0, verdict, warning or "", from_sql_text(reason) or "")
 
 
 def _may_change(row: Row) -> bool:

@@ -12,7 +12,7 @@ from ..comparing.row import FAIL, Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
 from ..engine.ahead import Ahead
-from ..engine.closing import finish_rows, judge_by_others, settle
+from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.listed import BY_STATISTICS
@@ -25,6 +25,7 @@ from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
 from ..results.records import PROVISIONAL
+from ..results.rowsql import to_sql_text
 from ..statistics_dumps.table import is_statistics_file
 from ..usercode import user_code_pids
 from .arrivals import Arrivals
@@ -125,7 +126,7 @@ class Watch:
         self.engine.continue_store(keep_gone=True)
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
-        self.provisional, self._noted = Provisional(self.engine), 0
+        self.provisional = Provisional(self.engine)
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
@@ -333,11 +334,12 @@ class Watch:
         self.hook.tick()
 
     def _note_provisional(self) -> None:
-        """Note in the store how many failing rows are provisional, for those who read it."""
-        count = len(self.provisional)
-        if count != self._noted:
-            self._noted = count
-            self.store.set(PROVISIONAL, count)
+        """Note in the store which failing rows are provisional, for those who read it."""
+        keys = self.provisional.news()
+        if keys is not None:
+            ids = [number for key in keys for (number,) in self.store.query("SELECT id FROM row WHERE key = ?", (to_sql_text(key),))]
+            upto = self.store.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+            self.store.set(PROVISIONAL, {"upto": upto[0][0] if upto else 0, "ids": ids})
 
     def _find_first_failing(self) -> None:
         """Take the first failing row by arrival that is final, of those that are stored."""
@@ -429,7 +431,7 @@ class Watch:
             [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
             [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
         )
-        judge_by_others(self.engine)
+        self.run.judge_rows(by_names=True)
 
     def _tell_left_out(self, texts: Sequence[str]) -> None:
         for text in texts:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
 
 import numpy as np
 
-from goldwatch.verdict.limits import Limits
+from goldwatch.judging.limits import Limits
 
 from .networks import DEVICES, NETS
 from .run import FAULTS, judged, moves, rows_of, some_fault

@@ -12,13 +12,13 @@ from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.patterns import AlignedPair, align
 from goldwatch.comparing.row import PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.judging.limits import Limits
+from goldwatch.judging.rows import RowJudge
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.tensor import Tensor
 from goldwatch.verdict.explaining import TensorReader
-from goldwatch.verdict.judging import RowJudge
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.observations import ObservedOp
 from goldwatch.verdict.seen import Observation
 from goldwatch.verdict.summary import Summary, summarise

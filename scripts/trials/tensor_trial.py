@@ -14,10 +14,10 @@ from goldwatch.comparing.pair import compare_tensors
 from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import FAIL, MEASURES, PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.judging.limits import Limits
+from goldwatch.judging.rows import RowJudge
 from goldwatch.tensors.dtypes import decode, dtype_by_name
 from goldwatch.tensors.tensor import MemorySource, Tensor
-from goldwatch.verdict.judging import RowJudge
-from goldwatch.verdict.limits import Limits
 
 NOISE = {
     "float16": 0.019, "float32": 0.008, "float64": 0.008, "bfloat16": 0.11,

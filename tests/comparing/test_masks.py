@@ -14,9 +14,9 @@ from goldwatch.comparing.row import MEASURES, METRICS, PASS, Row
 from goldwatch.comparing.second_pass import KLPass, compare_blocks
 from goldwatch.comparing.slices import slice_axes
 from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.judging.limits import Limits
+from goldwatch.judging.rows import RowJudge
 from goldwatch.tensors.tensor import Tensor
-from goldwatch.verdict.judging import RowJudge
-from goldwatch.verdict.limits import Limits
 
 SCORES = np.random.RandomState(3).standard_normal((2, 3, 8, 8)).astype(np.float32)
 HIDDEN = np.triu(np.ones((8, 8), bool), 1)

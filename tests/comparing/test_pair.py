@@ -14,10 +14,10 @@ from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.dumps.golden import GoldenEntry, GoldenSet
 from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.judging.limits import Limits, parse_limits
+from goldwatch.judging.rows import RowJudge
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.tensor import MemorySource, Tensor
-from goldwatch.verdict.judging import RowJudge
-from goldwatch.verdict.limits import Limits, parse_limits
 
 ENTRY = GoldenEntry("", "", "a", 0, 0, "npy")
 

@@ -18,11 +18,11 @@ from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slices import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes
+from goldwatch.judging.limits import Limits
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import Tensor
-from goldwatch.verdict.limits import Limits
 
 WANTED = ("RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
 

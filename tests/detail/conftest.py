@@ -12,8 +12,8 @@ from goldwatch.comparing.row import MEASURES
 from goldwatch.detail.pairs import pairs_in_files
 from goldwatch.detail.run import compare_op
 from goldwatch.detail.tensor_detail import DetailSettings
-from goldwatch.verdict.judging import RowJudge
-from goldwatch.verdict.limits import Limits
+from goldwatch.judging.limits import Limits
+from goldwatch.judging.rows import RowJudge
 
 
 @pytest.fixture

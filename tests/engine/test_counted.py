@@ -11,9 +11,9 @@ from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.engine import comparers, listed
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.judging.limits import parse_limits
 from goldwatch.results.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict.limits import parse_limits
 
 TIMESTAMP = 1767323045000000
 TREE = "20260102030405/0/net/1/"
@@ -388,6 +388,6 @@ def test_the_input_of_an_op_that_comes_later_is_judged_like_the_output(case):
     case.dump("target", "", "Relu", "r", [noisy], [np.zeros_like(noisy)])
     assert case.compare(allow_missing=True).exit_code == 0
     reasons = {row["tensor"]: row["reason"] for row in case.rows()}
-    assert reasons["r:input:0"] == reasons["d:output:0"] and "Sub cancels its inputs" in reasons["r:input:0"]
+    assert "judged like the output that it is: Sub cancels its inputs" in reasons["r:input:0"]
     case.dump("target", "", "Relu", "r", [noisy + np.float16(0.5)], [np.zeros_like(noisy)])
     assert case.compare(allow_missing=True).exit_code == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import NOWHERE
+from goldwatch.judging.limits import NAMED
 from goldwatch.pages.report import HtmlFile
 from goldwatch.results.csvfile import Columns
 from goldwatch.results.told import Told, write_files
-from goldwatch.verdict.limits import NAMED
 
 HOSTILE = "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x onerror=\"document.title='ran'\">\u202egnp.\nnext"
 

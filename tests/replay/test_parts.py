@@ -18,11 +18,11 @@ from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, run_pieces
 from goldwatch.comparing.row import Row
 from goldwatch.errors import InputError
+from goldwatch.judging.limits import Limits, Subject, parse_limit
 from goldwatch.model.graph import load_model
 from goldwatch.replay.limits import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.verdict.culprits import replayed
-from goldwatch.verdict.limits import Limits, Subject, parse_limit
 from goldwatch.verdict.summary import summarise
 
 

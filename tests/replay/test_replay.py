@@ -17,10 +17,10 @@ from goldwatch.adapters.caffe.replay import _Runner
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
+from goldwatch.judging.limits import parse_limit
 from goldwatch.results.outfolder import OtherResults
 from goldwatch.schemas import load_text
 from goldwatch.testing import DeviceModel, DeviceOp
-from goldwatch.verdict.limits import parse_limit
 from replaying import culprits, outputs, reasons
 
 STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")

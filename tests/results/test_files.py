@@ -16,6 +16,7 @@ from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem.outputs import replacing
+from goldwatch.judging.limits import Limits, parse_limits
 from goldwatch.results.csvfile import Columns, cells, header, mapping_cells, metric_cell, shape_cell, text_cell
 from goldwatch.results.files import result_names, write_tables
 from goldwatch.results.jsonfile import result_chunks
@@ -23,7 +24,6 @@ from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.store import RunStore
 from goldwatch.results.table import Chosen, render_table
 from goldwatch.schemas import load_schema
-from goldwatch.verdict.limits import Limits, parse_limits
 from goldwatch.verdict.summary import summarise
 
 DOCUMENTED = (

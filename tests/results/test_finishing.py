@@ -11,6 +11,7 @@ import pytest
 
 import goldwatch.results.kept as kept_rows
 from goldwatch.errors import EnvironmentProblem
+from goldwatch.judging.limits import Limits
 from goldwatch.model.graph import load_model
 from goldwatch.results.csvfile import Columns, cells, mapping_cells
 from goldwatch.results.finishing import ResultFiles, holds_all
@@ -19,7 +20,6 @@ from goldwatch.results.network import GRAPHS, SUMMARY, network_document
 from goldwatch.results.rowsql import RowReader, row_key, row_line
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.summary import summarise
 
 

@@ -12,6 +12,7 @@ import pytest
 from goldwatch.cli.outputs import REPORT_HEADS
 from goldwatch.cli.report_options import FILES
 from goldwatch.dumps.place import Place
+from goldwatch.judging.limits import Limits
 from goldwatch.results.csvfile import Columns
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MOST_CHARACTERS, MarkdownFile
@@ -20,7 +21,6 @@ from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.tablefile import CsvFile, JsonFile
 from goldwatch.results.told import Told, write_files
 from goldwatch.results.worst import Worst
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.summary import summarise
 
 NAUGHTY = "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# h\r|~~s~~ :tada: www.e.x $x$ !1 'q\" ]]>"

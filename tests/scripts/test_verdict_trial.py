@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from goldwatch.verdict.limits import Limit, Limits
+from goldwatch.judging.limits import Limit, Limits
 
 SCRIPT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "scripts", "verdict_trial")
 

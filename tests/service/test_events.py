@@ -14,6 +14,7 @@ import pytest
 
 from goldwatch.comparing.row import FAIL
 from goldwatch.results.jsonfile import row_document
+from goldwatch.results.records import PROVISIONAL
 from goldwatch.results.store import RunStore
 
 
@@ -58,12 +59,28 @@ def test_rows_come_as_they_are_committed(watched, row):
     seen += list(events)
     assert rows_of(seen) == [1, 2, 3, 4, 5, 6]
     with RunStore.open(os.path.dirname(store.path)) as stored:
-        expected = [dict(row_document(found), id=number) for number, found in enumerate(stored.rows("arrival"), 1)]
+        expected = [dict(row_document(found), id=number, final=True) for number, found in enumerate(stored.rows("arrival"), 1)]
     assert [data for kind, _, data in seen if kind == "row"] == json.loads(json.dumps(expected))
     progress = [data for kind, _, data in seen if kind == "progress"]
     assert progress[-1]["rows"] == 6 and progress[-1]["state"] == "stopped" and progress[-1]["last_id"] == 6
     assert set(progress[0]) >= {"rows", "passed", "failed", "not_compared", "state", "last_id"}
     assert seen[-1][0] == "end"
+
+
+def test_rows_say_whether_they_are_final(watched, row):
+    server, store, run = watched
+    store.set(PROVISIONAL, {"upto": 0, "ids": []})
+    store.put_all([row(0), row(1, verdict=FAIL), row(2, verdict=FAIL)])
+    events = iter(server.stream(run))
+    assert [next(data["final"] for kind, _, data in events if kind == "row") for _ in range(3)] == [True, False, False]
+    assert next(data for kind, _, data in events if kind == "divergence")["final"] is False
+    assert (server.json("/api/runs/" + run)["provisional"], server.json("/api/runs/" + run)["verdict"]) == (2, None)
+    store.set(PROVISIONAL, {"upto": 3, "ids": [2]})
+    assert next(data for kind, _, data in events if kind == "provisional") == {"upto": 3, "ids": [2]}
+    assert [one["final"] for one in server.json("/api/runs/%s/rows" % run)["rows"]] == [True, False, True]
+    assert (server.json("/api/runs/" + run)["provisional"], server.json("/api/runs/" + run)["verdict"]) == (1, "fail")
+    store.close()
+    assert [data for kind, _, data in events if kind == "provisional"] == [{"upto": None, "ids": []}]
 
 
 def test_the_first_divergence_is_told_and_corrected(watched, row):
@@ -249,7 +266,7 @@ def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         asyncio.run(tail.follow())
     # Without an end: it asks again.
-    assert stream_of(tail, lambda kind: None) == [("row", 1), ("progress", None)]
+    assert stream_of(tail, lambda kind: None) == [("row", 1), ("provisional", None), ("progress", None)]
 
 
 def test_a_larger_store_in_the_same_file_is_another_one(tail, live, row):

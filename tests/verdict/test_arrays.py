@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from goldwatch.errors import InputError, UsageError
+from goldwatch.judging.limits import VENDOR, Limits
 from goldwatch.verdict import worst_element
 from goldwatch.verdict.arrays import assert_close, compare_arrays
-from goldwatch.verdict.limits import VENDOR, Limits
 
 Y = np.random.RandomState(0).standard_normal((4, 64)).astype(np.float32)
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from chains import OPS, TYPES, chain, normals_of, row
 
+from goldwatch.judging.limits import Limits
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.observations import Observations
-from goldwatch.verdict.own_error.amplification import amplification
 from goldwatch.verdict.own_error.estimates import Estimator
 from goldwatch.verdict.own_error.expected import Normal, rounding
 from goldwatch.verdict.sentences import explain
@@ -127,17 +126,15 @@ def test_nothing_is_suspected_behind_inputs_that_are_wrong_by_10_per_cent(random
     assert [one.op for one in suspects(rows)] == ["op3"]
 
 
-@pytest.mark.parametrize("share, suspect", [(0.002, False), (0.05, True), (1.0, True)])
 @pytest.mark.parametrize("op_type, dtype", [("Greater", "bool"), ("ArgMaxV2", "int32")])
-def test_decisions_by_their_share_alone(random, op_type, dtype, share, suspect):
-    different = {"DifferentElements": share, "RelativeEuclideanDistance": share, "CosineSimilarity": 1.0 - share}
+def test_decisions_that_cannot_be_computed_are_nobodys(random, op_type, dtype):
+    different = {"DifferentElements": 0.05, "RelativeEuclideanDistance": 0.05, "CosineSimilarity": 0.95}
     rows = network(random)[:3]
     decision = row(2, 0.0, op_type=op_type, metrics=different, target_dtype=dtype, golden_dtype=dtype, verdict="fail", shape=(64, 64))
     graph = chain(3, lambda number: op_type if number == 2 else TYPES[number])
-    found = suspects([*rows, decision], graph)
-    assert [one.op for one in found] == (["op2"] if suspect else [])
+    assert suspects([*rows, decision], graph) == ()
     sentence = summarise([*rows, decision], 3, Limits(), graph=graph).sentence
-    assert sentence.endswith("the error is its own." if suspect else "explains the difference: it is inherited.")
+    assert "it decides between values" in sentence and sentence.endswith("so the error may be its own or inherited.")
 
 
 def test_one_wrong_label_of_one_may_be_inherited(random):
@@ -146,13 +143,6 @@ def test_one_wrong_label_of_one_may_be_inherited(random):
     rows.append(row(2, 0.0, op_type="ArgMax", metrics=different, target_dtype="int32", golden_dtype="int32", verdict="fail", shape=(1,)))
     assert suspects(rows, chain(3, lambda number: "ArgMax" if number == 2 else TYPES[number])) == ()
 
-
-def test_values_that_cancel_may_grow_their_error():
-    wide = {"StandardDeviation": {side: {"mean": 0.0, "std": 5.0} for side in ("target", "golden")}, "RelativeEuclideanDistance": 1e-3}
-    seen = Observations([row(0, 1e-3, metrics=wide), row(1, 0.05)])
-    source, output = (seen.ordered()[number].outputs[0] for number in (0, 1))
-    assert amplification("ReduceMean", source, output) == pytest.approx(2.5)
-    assert amplification("MatMul", source, output) == amplification("ReduceMean", output, source) == 1.0
 
 
 def test_rounding_of_values_below_the_normal_range():

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from goldwatch.comparing.row import Row
+from goldwatch.judging.limits import Limits
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.verdict.first_divergence import first_divergence
-from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.seen import execution_key
 from goldwatch.verdict.sentences import explain
 from goldwatch.verdict.summary import exit_code, summarise

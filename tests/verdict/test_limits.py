@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
+from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
+from goldwatch.judging.deciding import decides
+from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison, parse_limit, parse_limits
 from goldwatch.schemas import load_schema
 from goldwatch.statistics_dumps.numbers import MEASURES as STATISTICS
-from goldwatch.verdict.deciding import decides
-from goldwatch.verdict.judging import beside_limit, judge, not_applicable, number_text
-from goldwatch.verdict.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison, parse_limit, parse_limits
 
 GOOD = {
     "CosineSimilarity": 0.999,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps.place import Place
+from goldwatch.judging.limits import Limit
 from goldwatch.verdict.by_model import Difference, ModelSummary
 from goldwatch.verdict.explanations import Explanation
 from goldwatch.verdict.first_divergence import FirstDivergence, Skipped
-from goldwatch.verdict.limits import Limit
 from goldwatch.verdict.stored_summary import summary_of, summary_tree
 from goldwatch.verdict.summary import Summary
 from goldwatch.verdict.suspects import Suspect

@@ -85,7 +85,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             continue
         entry = estimates.of_output(number)
         if one.state == RIGHT:
-            right = replace(entry, score=0.0, follows=True, told=None, whole_type=False, decision=None)
+            right = replace(entry, score=0.0, follows=True, told=None, whole_type=False)
             fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
             if fails and golden_follows(op, output) is False:
                 right = replace(right, score=HIGHEST_SCORE, told=Told(_GOLDEN_WRONG), golden_wrong=True)
@@ -96,7 +96,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
         told = Told(sentence_of(one.own, one.assumed))
-        changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False, decision=None)
+        changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False)
     return estimates.changed(changes)
 
 

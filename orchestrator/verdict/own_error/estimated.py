@@ -13,7 +13,6 @@ from ...records import quickly_made
 from ..inputs import InputState, joined
 from ..observations import ObservedOp
 from ..seen import Observation
-from .decisions import Decision
 from .expected import HOPELESS, SUSPECT_SCORE, Normal
 from .feeding import Feeding
 
@@ -64,8 +63,8 @@ class Estimate:
         The operator is like the others of its type, but unlike those of other types.
     normal
         What is normal for the operator's type, over all elements.
-    decision
-        Of operators that decide.
+    decides
+        The output is made of decisions (ArgMax, comparisons, casts to integers): no distance tells of them.
     fed_otherwise
         The output is no output but an input of the network, which differs from golden data itself.
     told
@@ -90,7 +89,7 @@ class Estimate:
     shown: Shown
     whole_type: bool
     normal: Normal
-    decision: Optional[Decision] = None
+    decides: bool = False
     fed_otherwise: bool = False
     told: Optional[Told] = None
     follows: bool = False
@@ -154,8 +153,8 @@ class Estimates(Sequence[Estimate]):
 
     def _made(self, number: int) -> Estimate:
         entry, plain = self.feeding.found(number), self._plain
-        (distance, grown), fed = entry.sizes[0], entry.fed
-        if not entry.known and grown < HOPELESS:
+        distance, fed = entry.sizes[0][0], entry.fed
+        if not entry.known and fed < HOPELESS:
             fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
         score, expected, inherited = (column[number].item() for column in plain[:3])
         shown, normal = Shown(ALL, distance, fed, expected), plain.normal[int(self.feeding.kind[number])]

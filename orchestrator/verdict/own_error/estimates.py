@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...comparing.decisions import Redone
 from ...dumps.place import Place
 from ...elements import element_count
 from ...recomputing.by_golden import only_moves
-from ..inputs import BAD, Inputs, InputState, joined
+from ...recomputing.decisions import ORDER
+from ..inputs import BAD, Inputs, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from .chance import scatter
-from .decisions import Decision, decided, orders
 from .estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates, Plain, Shown
 from .expected import (
     HOPELESS,
@@ -34,10 +33,7 @@ from .scoring import Outputs, Way, scores
 
 Array = Any
 Decides = Callable[[str, Optional[str]], bool]
-Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone]]
-"""Makes the decisions of an output once more, from its operator's inputs."""
 
-_MOST_REDONE = 24
 _ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
@@ -83,13 +79,9 @@ class Estimator:
     decides
         Tells of a type whether its operators decide (ArgMax, comparisons, casts to integers …): with inputs that differ by rounding only
         their outputs may differ.
-    redo
-        Makes decisions once more; None: the share of those that differ is all there is.
     """
 
-    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides, redo: Optional[Redo] = None) -> None:
-        self._redo = redo
-        self._redone = 0
+    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides) -> None:
         self._seen = seen
         self._inputs = inputs
         self._decides = lru_cache(maxsize=1024)(decides)
@@ -108,7 +100,7 @@ class Estimator:
 
     def _is_smooth(self, kind: Kind) -> bool:
         """Tell whether an output's distance is a number like any other, where it is one."""
-        return not kind.whole and (orders(kind.op_type) or not self._decides(kind.op_type, kind.dtype))
+        return not kind.whole and (kind.op_type.lower() in ORDER or not self._decides(kind.op_type, kind.dtype))
 
     def _plain(self, feeding: Feeding, some: Array) -> Plain:
         """Return the estimates of outputs of which there is nothing to be said, most of all; all at once.
@@ -123,7 +115,7 @@ class Estimator:
         kinds = [feeding.kinds[number] for number in used]
         type_sums = feeding.of_kinds(lambda kind: type_noise(kind.op_type, kind.dtype))[some]
         alone = feeding.of_kinds(lambda kind: scatter(element_count(kind.shape)))[some]
-        outputs = Outputs(kind, feeding.values[some], feeding.grown[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
+        outputs = Outputs(kind, feeding.values[some], feeding.fed_by[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
         ways = [
             Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(kind.op, kind.op_type) for kind in kinds])
             for number, one in enumerate(_MEASURES)
@@ -152,23 +144,21 @@ class Estimator:
         return list(made.values())
 
     def _estimate(self, found: Found) -> Estimate:
-        op, output, (distance, grown) = found.op, found.output, found.sizes[0]
+        op, output, (distance, fed) = found.op, found.output, found.sizes[0]
         normal, sums = self._normal[0].of(op.name, op.type), found.sums
-        expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
+        expected, inherited = normal.most(fed, found.rounded, sums), normal.expected(fed, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
-        decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
+        decides = self._is_decision(op, output) and not output.spoiled
         if output.spoiled:
             came_in = any(state.seen is not None and state.seen.spoiled for state in found.inputs)
             score = HIGHEST_SCORE if not came_in and found.fed < HOPELESS else 0.0
-        elif decision is not None:
-            score = decision.score
-        elif output.whole:
+        elif decides or output.whole:
             score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
-        elif grown < HOPELESS and not _moved(found):
+        elif fed < HOPELESS and not _moved(found):
             score, shown, whole_type = self._scored(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
-        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decision)
+        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decides)
 
     def _scored(self, found: Found, normal: Normal) -> Tuple[float, Shown, bool]:
         """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
@@ -178,46 +168,29 @@ class Estimator:
         shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
         if score > SUSPECT_SCORE or normal.rare:
             return score, shown, False
-        (distance, grown), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
+        (distance, fed), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
         others = self._normal[0].of_other_types(found.op.type)
-        alike = others.score(distance, grown, found.rounded, sums, _scatter(found))
+        alike = others.score(distance, fed, found.rounded, sums, _scatter(found))
         if alike <= SUSPECT_SCORE:
             return score, shown, False
-        return alike, Shown(ALL, distance, found.fed, others.most(grown, found.rounded, sums)), True
+        return alike, Shown(ALL, distance, found.fed, others.most(fed, found.rounded, sums)), True
 
     def _by(self, found: Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
-        measure, (value, grown) = _MEASURES[number], found.sizes[number]
+        measure, (value, came_in) = _MEASURES[number], found.sizes[number]
         least = value if measure.name == SLICE else found.output.distance
         normal = self._normal[number].of(found.op.name, found.op.type)
         rounded, sums = measure.rounding * found.rounded, measure.rounding * found.sums
         # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
-        expected = normal.most(grown, rounded, sums)
+        expected = normal.most(came_in, rounded, sums)
         score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
         fed = joined([distance_by(state.seen, number) for state in found.inputs if state.seen is not None])
         return score, Shown(measure.name, value, fed, expected)
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""
-        return self._decides(op.type, output.dtype) and (output.whole or not orders(op.type))
-
-    def _decision(self, found: Found) -> Decision:
-        """Judge the decisions of an output, from the tensors where they can be read."""
-        rows = [state.seen for state in found.inputs if state.seen is not None]
-        if not found.output.different or not found.known or not found.fed < HOPELESS:
-            return Decision(found.output.share, math.nan, 0.0)
-        if self._equal_inputs(found):
-            return Decision(found.output.share, 0.0, HIGHEST_SCORE)
-        if any(row.whole and row.different for row in rows):
-            return Decision(found.output.share, math.nan, 0.0)
-        made = decided(found.op.type, found.output, rows, found.fed)
-        if self._redo is not None and self._redone < _MOST_REDONE:
-            self._redone += 1
-            redone = self._redo(found.op, found.output, found.inputs)
-            if redone is not None:
-                return made._replace(score=HIGHEST_SCORE if redone.wrong else 0.0, redone=redone)
-        return made
+        return self._decides(op.type, output.dtype) and (output.whole or op.type.lower() not in ORDER)
 
     @staticmethod
     def _equal_inputs(found: Found) -> bool:
@@ -241,7 +214,7 @@ def _measured(feeding: Feeding, some: Array) -> Iterator[Measured]:
     """Yield outputs as each of :data:`_MEASURES` sees them, those of them that teach something."""
     names = [np.array(list(map(attrgetter(name), feeding.kinds)), object) for name in ("op", "op_type")]
     for number, measure in enumerate(_MEASURES):
-        values, fed = feeding.values[some, number], feeding.grown[some, number]
+        values, fed = feeding.values[some, number], feeding.fed_by[some, number]
         with np.errstate(all="ignore"):
             telling = (values > 0) & (values < np.inf) & (fed < HOPELESS)
         kept = some[telling]

@@ -11,7 +11,6 @@ from ...dumps.place import Place
 from ..inputs import Inputs, InputState
 from ..observations import Observations, ObservedOp
 from ..seen import COMPARED, Observation
-from .amplification import amplification, may_amplify
 from .expected import rounding, sum_noise
 
 Array = Any
@@ -42,8 +41,7 @@ class Found(NamedTuple):
     fed
         The inputs' distance together.
     sizes
-        For each of :data:`MEASURED` the output's distance, and its inputs' together (root of the sum of squares) as far as it may have
-        grown by what the operator computes.
+        For each of :data:`MEASURED` the output's distance, and its inputs' together (root of the sum of squares).
     rounded, sums
         The output's rounding, and the noise of a sum of its type.
     """
@@ -69,7 +67,7 @@ class Feeding:
         The kinds that there are, and which each output is of, [n].
     known, spoiled
         [n], whether every data input was compared; the rows' own.
-    values, grown
+    values, fed_by
         [n, 3], ``sizes`` of each: the output's distances, and its inputs'.
     fed, rounded, sums
         [n], as of :class:`Found`.
@@ -81,10 +79,9 @@ class Feeding:
         self.outputs: List[Observation] = []
         self.inputs: List[Tuple[InputState, ...]] = []
         self._known: List[bool] = []
-        # Of each tensor that feeds an output: its row, the output's number, and by how much its error may grow where that is not 1.
+        # Of each tensor that feeds an output: its row, and the output's number.
         self._rows: List[Observation] = []
         self._feeds: List[int] = []
-        self._times: Dict[int, float] = {}
         # Outputs of which nothing tells what feeds them.
         self._unfed: List[int] = []
         for op in seen.ordered():
@@ -97,8 +94,9 @@ class Feeding:
         kind = [numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers)) for op, row in pairs]
         self.kinds, self.kind = list(map(Kind._make, numbers)), np.array(kind, np.intp)
         self.known, self.spoiled = np.array(self._known, bool), np.array([output.spoiled for output in self.outputs], bool)
-        self.values, self.grown, self.fed, most = self._measured()
-        self.rounded = np.array([rounding(output.dtype, output.rms) for output in self.outputs]) * most
+        self.values, self.fed_by = self._measured()
+        self.fed = self.fed_by[:, 0]
+        self.rounded = np.array([rounding(output.dtype, output.rms) for output in self.outputs])
         self.sums = self.of_kinds(lambda kind: sum_noise(kind.dtype))
         self._known, self._rows, self._feeds = [], [], []
 
@@ -111,9 +109,6 @@ class Feeding:
             rows += inputs.behind(op)
             if not rows and inputs.node(op) is None:
                 self._unfed.append(number)
-        if may_amplify(op.type):
-            for at, row in enumerate(rows, len(self._rows)):
-                self._times[at] = amplification(op.type, row, output)
         self.ops.append(op)
         self.outputs.append(output)
         self.inputs.append(states)
@@ -127,25 +122,18 @@ class Feeding:
 
     def found(self, number: int) -> Found:
         """Return an output with what feeds it."""
-        sizes = list(zip(self.values[number].tolist(), self.grown[number].tolist()))
+        sizes = list(zip(self.values[number].tolist(), self.fed_by[number].tolist()))
         known, fed, rounded, sums = (column[number].item() for column in (self.known, self.fed, self.rounded, self.sums))
         return Found(self.ops[number], self.outputs[number], self.inputs[number], known, fed, sizes, rounded, sums)
 
-    def _measured(self) -> Tuple[Array, Array, Array, Array]:
-        """Return the distances of outputs, [n, 3], their inputs', grown [n, 3] and not (of all elements) [n], and how far they grow."""
+    def _measured(self) -> Tuple[Array, Array]:
+        """Return the distances of outputs, [n, 3], and their inputs'."""
         made, rows = _distances(self.outputs), _distances(self._rows)
-        feeds, times = np.array(self._feeds, np.intp), np.ones(len(self._rows))
-        most = np.ones(len(made))
-        if self._times:
-            times[list(self._times)] = list(self._times.values())
-            np.fmax.at(most, feeds, times)
         with np.errstate(all="ignore"):
-            fed = _together(rows, feeds, len(made))
-            grown = _together(times[:, None] * rows, feeds, len(made)) if self._times else fed
+            fed = _together(rows, np.array(self._feeds, np.intp), len(made))
             if self._unfed:
-                before = self._worst_before(made)
-                fed[self._unfed] = grown[self._unfed] = before[self._unfed]
-        return made, grown, fed[:, 0], most
+                fed[self._unfed] = self._worst_before(made)[self._unfed]
+        return made, fed
 
     def _worst_before(self, made: Array) -> Array:
         """Return the worst that ran before each output at its place, [n, 3]: it may be what feeds it where nothing else tells that."""

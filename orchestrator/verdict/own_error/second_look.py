@@ -104,7 +104,7 @@ def _doubtful(estimates: Estimates) -> Array:
     small = of_kinds(lambda kind: element_count(kind.shape) <= _FEW) & ~estimates.marked(lambda entry: entry.whole_type)
     telling = of_kinds(lambda kind: kind.dtype in _OF_8_BITS or each_by_itself(kind.op_type))
     judged = feeding.known & ~feeding.spoiled & ~of_kinds(lambda kind: kind.whole)
-    judged &= ~estimates.marked(lambda entry: entry.decision is not None or entry.follows or entry.computed is not None)
+    judged &= ~estimates.marked(lambda entry: entry.decides or entry.follows or entry.computed is not None)
     return judged & ((far & ~suspect & fed & telling) | (suspect & small))
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..comparing.pair_task import Decision
 from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from ..statistics_dumps import numbers as statistics
-from .deciding import decides
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject, for_statistics
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
@@ -49,7 +46,7 @@ class Judgement(NamedTuple):
     text
         One phrase, such as ``CosineSimilarity 0.912345 is not > 0.99``; empty when passed.
     decided_by
-        The limits that are not met, when passed those that were looked at; in the form of :func:`goldwatch.verdict.limits.parse_limit`,
+        The limits that are not met, when passed those that were looked at; in the form of :func:`goldwatch.judging.limits.parse_limit`,
         joined by ``; ``.
     """
 
@@ -127,36 +124,9 @@ def judge_row(row: Row, limits: Limits) -> Judgement:
     return judge(row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row))
 
 
-@dataclass(frozen=True)
-class RowJudge:
-    """Judges rows as they are made; picklable.
-
-    Attributes
-    ----------
-    limits
-        What is allowed.
-    """
-
-    limits: Limits
-
-    def __call__(self, row: Row, dtype: str, values: Mapping[str, Any], not_applicable: Collection[str]) -> Judgement:
-        """Judge the metrics of a row whose target is of ``dtype``; of an op that decides the text says so."""
-        found = judge(values, self.limits, not_applicable, Subject(dtype, row.op_type, row.op))
-        if found.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
-            return found._replace(text="%s (%s decides: inputs that differ by rounding may change it)" % (found.text, row.op_type))
-        return found
-
-    def leaves_to_chance(self, decision: Decision) -> bool:
-        """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
-        return decision.decided_by in _BY_CHANCE
-
-    def leaves_to_inputs(self, decision: Decision) -> bool:
-        """Tell whether nothing but the default limit of elements that differ is missed."""
-        return left_to_inputs(decision.decided_by)
-
-    def alike(self, row: Row) -> Tuple[Limit, ...]:
-        """Return what tells rows of equal findings apart: those of ops with the same answer are judged alike."""
-        return self.limits.for_op(row.op_type, row.op)
+def left_to_chance(decided_by: str) -> bool:
+    """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
+    return decided_by in _BY_CHANCE
 
 
 def left_to_inputs(decided_by: str) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..operators.decisions import repeated
 from ..tensors.rounding import shortened, ulp
+from .measured import OwnError, decided_error
 
 if TYPE_CHECKING:
-    from .patterns import AlignedPair
+    from ..comparing.patterns import AlignedPair
 
 Array = Any
 
@@ -48,14 +49,6 @@ LARGEST_ERROR: Mapping[str, float] = {
 """By element type the default limits of the relative distance, where that is not 0.03: what healthy networks reach (docs/metrics.md)."""
 
 
-class Redone(NamedTuple):
-    """Decisions made once more from the device's inputs: how many of the device's are wrong, of how many, and the first of them."""
-
-    wrong: int
-    total: int
-    first: Tuple[int, ...]
-
-
 @lru_cache(maxsize=1024)
 def may_redo(op_type: str) -> bool:
     """Tell whether the decisions of operators of a type can be made once more."""
@@ -63,7 +56,7 @@ def may_redo(op_type: str) -> bool:
     return any(name in names for names in (ARG, ORDER, COMPARE, STEP, SIGN))
 
 
-def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exactly: bool = False) -> Optional[Redone]:
+def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exactly: bool = False) -> Optional[OwnError]:
     """Make the decisions once more, from the device's inputs.
 
     How an operator decides (its axis, its rounding, the constant it compares with) is learnt from golden data.
@@ -77,14 +70,12 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exact
 
     Returns
     -------
-    Redone or None
-        None where the operator is none of those known here, or golden data do not fit any way to decide.
+    OwnError or None
+        How many of the device's decisions do not follow, of how many, and where the first is; None where the operator is none of those
+        known here, or golden data do not fit any way to decide.
     """
     wrong = _wrong(op_type.lower(), inputs, output, 0.0 if exactly else _NEAR)
-    if wrong is None:
-        return None
-    first = tuple(int(part) for part in np.unravel_index(int(np.argmax(wrong)), wrong.shape)) if wrong.ndim else ()
-    return Redone(int(wrong.sum()), int(wrong.size), first)
+    return None if wrong is None else decided_error(wrong)
 
 
 def _wrong(name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float) -> Optional[Array]:
