@@ -41,6 +41,7 @@ _FX = re.compile(
     r"(?P<node>\w+)-(?P<target>[\w.]+)\.(?P<kind>INPUT|OUTPUT)\.(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9})?)\.(?P<time>[0-9]{1,20})\.npy\Z",
     re.ASCII,
 )
+_GRAPH_RUN = re.compile(r"(?P<graph>graph_[0-9]+)_[0-9]+\Z")
 _LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
@@ -88,6 +89,12 @@ class GoldenName:
     output_index: int
     timestamp_us: int
     suffix: str
+
+
+def graph_of_run(model_name: str) -> str:
+    """Return the graph that a model_name folder is of: GE writes ``graph_1`` or, with a number of the run behind it, ``graph_1_0``."""
+    match = _GRAPH_RUN.match(model_name)
+    return model_name if match is None else match.group("graph")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from .recorder import Recorder, RecordedGraph
+from .recorder import RecordedGraph, Recorder
 
 Backend = Callable[..., Any]
 

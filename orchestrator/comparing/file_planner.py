@@ -31,7 +31,7 @@ from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
-from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .decisions import may_redo
@@ -333,7 +333,11 @@ class Planner:
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
             return
-        found = self._golden_of(plan, dumped, iteration)
+        if plan.golden_kind == OWN_INPUT:
+            name = (row.target_file, plan.op, plan.golden_index or 0, dumped.timestamp_us)
+            found: Optional[GoldenEntry] = GoldenEntry(dump.path, *name, kind="npu", io=INPUT)
+        else:
+            found = self._golden_of(plan, dumped, iteration)
         if found is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return

@@ -29,11 +29,14 @@ from .row_plan import (
     ONLY_INPUTS,
     OP,
     OUTPUT,
+    OWN_INPUT,
     PAIR,
     Counterpart,
     DumpedOp,
     RowPlan,
 )
+
+_NOT_TOLD = "no dump of this name: the compiler may have fused the op or taken it out, which the original graph does not tell"
 
 
 class Pairing:
@@ -88,6 +91,10 @@ class Pairing:
     def knows(self, op_name: str) -> bool:
         """Tell whether the model has this op, or the op that it is a slice of."""
         return self.graph is not None and bool(self.graph.ops_named(op_name) or self._whole(op_name)[0])
+
+    def _is_put_in(self, dumped: DumpedOp) -> bool:
+        """Tell whether the compiler put a Cast or TransData into an original graph."""
+        return self.graph is not None and self.graph.fx and dumped.op_type in FOLLOWING_TYPES and not self.graph.ops_named(dumped.op_name)
 
     @property
     def groups(self) -> Tuple[Group, ...]:
@@ -218,6 +225,8 @@ class Pairing:
                 rows += self._unseen_members(group, seen, absence)
             else:
                 rows.append(self._absent_row(group, absence))
+        if self.graph.fx:
+            rows = [replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD) if row.status == NOT_COMPARED else row for row in rows]
         return rows
 
     def all_come(
@@ -405,6 +414,8 @@ class Pairing:
             reason = "slice %s of %s: the parts of a sliced op are not put together" % (number, whole[0].name)
         else:
             reason = "the op is not in the model file"
+        if self._is_put_in(dumped) and not several:
+            return _each(dumped, self._unknown_row(dumped), lambda kind, index: _of_own_input(dumped, kind, index))
         known = several or whole
         base = replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name) if known else self._unknown_row(dumped)
         return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
@@ -429,6 +440,16 @@ class Pairing:
         why = self._why_not(name, index) if kind == OUTPUT else ""
         reason = "no golden data for %s:%s:%d" % (name, kind, index) + (": " + why if why else "")
         return Counterpart(NOT_COMPARED, reason, name, index, golden_kind=kind)
+
+
+def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
+    """Return what a tensor of a Cast or TransData that no model has is compared with: an output with the input of its number."""
+    if kind == INPUT:
+        return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler: what it reads is judged where it is made" % dumped.op_type)
+    if index >= dumped.n_inputs:
+        return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler, and the dump does not hold what it reads" % dumped.op_type)
+    note = "%s was put in by the compiler: compared with what it reads" % dumped.op_type
+    return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
 
 
 def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart], silent: Optional[str] = None) -> List[RowPlan]:

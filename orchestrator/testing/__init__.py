@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .op_faults import OpFault
     from .server import DumpServer, Event, Report
     from .synthetic import Network
+    from .torchair import TorchAirGraph
     from .training import Training, Wrong
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "OpFault",
     "Place",
     "Report",
+    "TorchAirGraph",
     "Training",
     "Wrong",
     "dump_name",
@@ -52,5 +54,6 @@ if not TYPE_CHECKING:
         op_faults=("OpFault",),
         server=("DumpServer", "Event", "Report"),
         synthetic=("Network",),
+        torchair=("TorchAirGraph",),
         training=("Training", "Wrong"),
     )
