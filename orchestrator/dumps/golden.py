@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..errors import FormatError, NotThere, UsageError
+from ..errors import FormatError, GoldwatchError, NotThere, UsageError
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
@@ -268,6 +268,16 @@ class GoldenSet:
         if dump is None:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, number, dump.name.timestamp_us, "npu", io)
+
+    def shape(self, op_name: str, index: int, place: Optional[Place] = None) -> Optional[Tuple[int, ...]]:
+        """Return the shape of an output's golden npy; None where there is none that can be read."""
+        entry = self.find(op_name, index, "output", place)
+        if entry is None or entry.kind != "npy":
+            return None
+        try:
+            return open_npy(entry.path).shape
+        except (GoldwatchError, OSError):
+            return None
 
     def runs(self, op_name: str, index: int) -> int:
         """Return how many runs of an op's output there are, by the timestamps of its golden files."""

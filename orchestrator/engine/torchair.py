@@ -56,7 +56,10 @@ def fit(graphs: ModelGraphs, tree: DumpTree, unfused: bool) -> ModelGraphs:
 
     def with_dumps(graph: ModelGraph) -> ModelGraph:
         found = dumped.get(graph)
-        return graph if found is None else fitted(graph, list(found), lambda name: _held(found[name]), unfused)
+        if found is None:
+            return graph
+        ran = {name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in found.items()}
+        return fitted(graph, ran, lambda name: _held(found[name]), unfused)
 
     return graphs.changed(with_dumps)
 

@@ -92,10 +92,6 @@ class Pairing:
         """Tell whether the model has this op, or the op that it is a slice of."""
         return self.graph is not None and bool(self.graph.ops_named(op_name) or self._whole(op_name)[0])
 
-    def _is_put_in(self, dumped: DumpedOp) -> bool:
-        """Tell whether the compiler put a Cast or TransData into an original graph."""
-        return self.graph is not None and self.graph.fx and dumped.op_type in FOLLOWING_TYPES and not self.graph.ops_named(dumped.op_name)
-
     @property
     def groups(self) -> Tuple[Group, ...]:
         """The groups in the order of their Index; empty without a model."""
@@ -117,6 +113,8 @@ class Pairing:
         if op is None:
             return self._rows_of_unknown(dumped)
         base = self._row(op)
+        if self.graph.fx and op.type in FOLLOWING_TYPES and not op.inputs:
+            return _each(dumped, base, lambda kind, index: _of_own_input(dumped, kind, index))
         lacking = self._lacking(op, dumped, base)
         if lacking and not dumped.n_inputs and not dumped.n_outputs:
             return lacking
@@ -414,8 +412,6 @@ class Pairing:
             reason = "slice %s of %s: the parts of a sliced op are not put together" % (number, whole[0].name)
         else:
             reason = "the op is not in the model file"
-        if self._is_put_in(dumped) and not several:
-            return _each(dumped, self._unknown_row(dumped), lambda kind, index: _of_own_input(dumped, kind, index))
         known = several or whole
         base = replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name) if known else self._unknown_row(dumped)
         return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))

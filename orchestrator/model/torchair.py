@@ -11,19 +11,20 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..naming import sanitise_device
 from .graph import ModelGraph
-from .nodes import OpNode, desc_at
+from .groups import FOLLOWING_TYPES
+from .nodes import OpNode, TensorDesc, desc_at
 
 Counts = Callable[[str], Optional[Tuple[int, int]]]
 """From a dumped op's name to how many inputs and outputs its dump holds; None where that is not known."""
 
 
-def fitted(graph: ModelGraph, dumped: Sequence[str], counts: Counts, unfused: bool) -> ModelGraph:
-    """Return the original graph with the ops that were dumped: members of a fused one make way for it.
+def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool) -> ModelGraph:
+    """Return the original graph with the ops that were dumped: fused ones in their members' place, casts and changes of layout where they ran.
 
     Parameters
     ----------
     dumped
-        The names of the dumped ops, as the device writes them.
+        The names of the dumped ops, as the device writes them, each with its type and when it ran (microseconds since the epoch).
     counts
         Tells what a fused op's dump holds.
     unfused
@@ -38,7 +39,8 @@ def fitted(graph: ModelGraph, dumped: Sequence[str], counts: Counts, unfused: bo
             fused[name] = members
             taken.update((op.position, name) for op in members)
     ops = [_by_own_name(op) for op in graph.ops] if unfused else list(graph.ops)
-    if not fused and not unfused:
+    put_in = [name for name, (op_type, _) in dumped.items() if name not in own and name not in fused and op_type in FOLLOWING_TYPES]
+    if not fused and not put_in and not unfused:
         return graph
     made = {name: _fused(name, [ops[op.position] for op in members], counts(name), unfused, graph) for name, members in fused.items()}
     moved: Dict[Tuple[str, int], Tuple[str, int]] = {}
@@ -51,8 +53,26 @@ def fitted(graph: ModelGraph, dumped: Sequence[str], counts: Counts, unfused: bo
             continue
         op = op if name is None else made[name][0]
         inputs = tuple(None if source is None else moved.get(source, source) for source in op.inputs)
-        kept.append(replace(op, inputs=inputs, position=len(kept)))
+        kept.append(replace(op, inputs=inputs))
+    kept = _with_put_in(kept, put_in, dumped)
+    kept = [replace(op, position=number, id=number) for number, op in enumerate(kept)]
     return ModelGraph(graph.name, graph.graph_names, kept, graph.notes, graph.path, graph.command, fx=True, unfused=unfused)
+
+
+def _with_put_in(ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, Tuple[str, int]]) -> List[OpNode]:
+    """Return the ops with those that the compiler put in, each before the first op that ran later; what they read is not known."""
+    waiting = sorted(put_in, key=lambda name: dumped[name][1])
+    found: List[OpNode] = []
+    for op in ops:
+        ran = dumped.get(sanitise_device(op.name))
+        while waiting and ran is not None and dumped[waiting[0]][1] < ran[1]:
+            found.append(_put_in(waiting.pop(0), dumped))
+        found.append(op)
+    return found + [_put_in(name, dumped) for name in waiting]
+
+
+def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
+    return OpNode(name, dumped[name][0], 0, 0, 0, output_descs=(TensorDesc(),), original_names=())
 
 
 def members_of(name: str, own: Mapping[str, OpNode]) -> Optional[List[OpNode]]:

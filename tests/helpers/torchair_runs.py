@@ -18,9 +18,15 @@ def torchair_graph(name="graph_1", seed=0, fault=None, run="_0"):
     relu = np.maximum(half, 0)
     view = relu.reshape(4, 16)
     original, compiled = DeviceModel(name), DeviceModel(name + run)
-    device = {"MatMul": mm, "AddMul": mul, "trans_Cast_3": half, "Relu": relu, "Reshape": view}
-    if fault is not None:
-        device[fault] = device[fault] + np.asarray(random.standard_normal(device[fault].shape) * 0.5, device[fault].dtype)
+    device = {}
+
+    def ran(op_name, array):
+        wrong = np.asarray(random.standard_normal(array.shape) * 0.5, array.dtype) if op_name == fault else 0
+        device[op_name] = np.asarray(array + wrong, array.dtype)
+        return device[op_name]
+
+    on_device = ran("trans_Cast_3", ran("AddMul", (ran("MatMul", mm) + b) * np.float32(0.5)).astype(np.float16))
+    ran("Reshape", ran("Relu", np.maximum(on_device, 0)).reshape(4, 16))
 
     def op(model, op_name, op_type, inputs=(), array=None):
         outputs = () if array is None else (DeviceTensor(np.asarray(array), origin_format="ND"),)
