@@ -113,7 +113,7 @@ class Pairing:
         if op is None:
             return self._rows_of_unknown(dumped)
         base = self._row(op)
-        if self.graph.fx and op.type in FOLLOWING_TYPES and not op.inputs:
+        if op.put_in:
             return _each(dumped, base, lambda kind, index: _of_own_input(dumped, kind, index))
         lacking = self._lacking(op, dumped, base)
         if lacking and not dumped.n_inputs and not dumped.n_outputs:
@@ -439,9 +439,10 @@ class Pairing:
 
 
 def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
-    """Return what a tensor of a Cast or TransData that no model has is compared with: an output with the input of its number."""
+    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of its number, which stands for golden data."""
     if kind == INPUT:
-        return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler: what it reads is judged where it is made" % dumped.op_type)
+        note = "%s was put in by the compiler: what it reads stands for golden data, and is judged where it is made" % dumped.op_type
+        return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
     if index >= dumped.n_inputs:
         return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler, and the dump does not hold what it reads" % dumped.op_type)
     note = "%s was put in by the compiler: compared with what it reads" % dumped.op_type

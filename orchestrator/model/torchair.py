@@ -72,7 +72,9 @@ def _with_put_in(ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, 
 
 
 def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
-    return OpNode(name, dumped[name][0], 0, 0, 0, output_descs=(TensorDesc(),), original_names=())
+    # Who feeds it no file tells: a producer of this name is in no graph.
+    source = ("what %s reads" % name, 0)
+    return OpNode(name, dumped[name][0], 0, 0, 0, inputs=(source,), output_descs=(TensorDesc(),), original_names=(), put_in=True)
 
 
 def members_of(name: str, own: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
