@@ -93,8 +93,9 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
         outcome = run_child(Task(python, _MODULE, document, (), options, output=STDERR if job.own_stdout else OURS), scratch)
     state: Dict[str, Any] = dict(outcome.told.get("state") or {}, python=python)
     if outcome.interrupted:
-        saved = "%d golden files in %s are usable" % (state["files"], printable(state["folder"])) if state.get("files") else "nothing was saved"
-        raise Interrupted("interrupted; " + saved)
+        if not state.get("files"):
+            raise Interrupted("interrupted; nothing was saved")
+        raise Interrupted("interrupted; %d golden files in %s are usable" % (state["files"], printable(state["folder"])))
     if outcome.returncode != 0:
         raise outcome.problem("the script", "its own message stands above")
     add_to_manifest(state["folder"], complete=True)

@@ -21,7 +21,7 @@ from ..headers import npy_header
 from ..manifest import write_manifest
 
 NOTES = (
-    "nodes and decompositions are those that PyTorch makes for the CPU: where torch_npu dispatches an op otherwise, its FX graph has other nodes",
+    "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op otherwise, its FX graph has other nodes",
     "scaled_dot_product_attention is taken apart into products and a softmax: the kernel that the CPU has for it exists on no NPU",
     "random numbers (dropout, randn) are the CPU's: they are no device's",
     "torch_npu and torchair are stand-ins: ops of the NPU's own cannot be run",
@@ -96,9 +96,9 @@ class Recorder:
             "notes": list(NOTES),
             **extra,
         }
+        fed = {(entry["node"], entry["call"]) for entry in self._tensors if NOT_FINITE in entry and ".INPUT" in entry["original_name"]}
         outputs = [entry for entry in self._tensors if entry["original_name"].endswith(".OUTPUT")]
-        inputs = {entry["original_name"][: -len(".INPUT")] for entry in self._tensors if NOT_FINITE in entry and ".INPUT" in entry["original_name"]}
-        found = not_finite_of(outputs, lambda entry: entry["original_name"][: -len(".OUTPUT")] not in inputs)
+        found = not_finite_of(outputs, lambda entry: (entry["node"], entry["call"]) not in fed)
         if found is not None:
             document[NOT_FINITE] = found
         write_manifest(self.folder, document)
@@ -152,10 +152,10 @@ class RecordedCall:
             elif not fits(name):
                 self._recorder.skip(name, "the file's name would have more than 255 bytes")
             else:
-                self._write(name, array)
+                self._write(name, node, array)
         self._files.catch_up()
 
-    def _write(self, name: str, array: np.ndarray) -> None:
+    def _write(self, name: str, node: str, array: np.ndarray) -> None:
         parts = parse_fx_name(name)
         assert parts is not None
         entry: Dict[str, Any] = {
@@ -168,6 +168,8 @@ class RecordedCall:
             "shape": list(array.shape),
             "sha256": "",
             "type": parts.target,
+            "node": node,
+            "call": self._below,
         }
         nan, infinite = count_not_finite(array)
         if nan or infinite:

@@ -166,6 +166,7 @@ class Settings:
         self._name = name
 
     def __call__(self, *values: Any, **settings: Any) -> Any:
+        """Return the first argument, or other settings."""
         return values[0] if values else settings.get("compiler_config") or Settings(self._name)
 
     def __getattr__(self, name: str) -> Any:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ...errors import GoldwatchError, Interrupted, UsageError, require_file
+from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file

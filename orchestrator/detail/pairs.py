@@ -117,7 +117,8 @@ def pairs_in_folders(
     goldens.take(found)
     around = ListedNeighbours(combo.files)
     graph = graphs.of(combo.place.model)
-    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=unfused is not None or (graph is not None and graph.unfused), neighbours=around)
+    by_model = unfused is not None or (graph is not None and graph.unfused)
+    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):

@@ -97,8 +97,8 @@ class FxFolders:
     def of(self, place: Place) -> Optional[str]:
         """Return the name of the FX place that a device's place is compared with; None where there is none.
 
-        Of several ranks the device's own counts, as its folders tell it, else its device's number; of several graphs that of its model_name;
-        graphs whose folders are times are ``graph_1``, ``graph_2``, … in their order. Tokens are compared with the step of their number.
+        Of several ranks the device's own counts, as its folders tell it, else its device's number; of several graphs that of its
+        model_name: those whose folders are times are ``graph_1``, ``graph_2``, … in their order. A token is the step of its number.
 
         Raises
         ------

@@ -144,7 +144,8 @@ def _golden_notes(run: Run) -> List[str]:
     golden = run.goldens.every
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
     if run.goldens.fx and run.goldens.step_names:
-        notes.append("GOLDEN is an FX dump of TorchAir: each step is compared with the token of its number (%s)" % shown(run.goldens.step_names))
+        tokens = shown(run.goldens.step_names)
+        notes.append("GOLDEN is an FX dump of TorchAir: each step is compared with the token of its number (%s)" % tokens)
     elif run.goldens.step_names:
         notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % shown(run.goldens.step_names))
     for collision in golden.collisions[:10]:

@@ -83,7 +83,8 @@ class GraphBuilder:
                 ops.append(self._op(op, "%s/op/%d" % (pointer, number), index, len(ops)))
         if not names:
             raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
-        return self._text(tree.get("name"), "/name") or names[0], tuple(names), tuple(with_fx_names(ops)) if self.fx else _without_outputs(ops)
+        built = tuple(with_fx_names(ops)) if self.fx else _without_outputs(ops)
+        return self._text(tree.get("name"), "/name") or names[0], tuple(names), built
 
     def command(self, tree: Dict[str, Any]) -> str:
         """Return the command line that made the model; empty where the file does not tell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import deque
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
@@ -228,6 +228,17 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
 
 
 def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
+    tree, lines = read_tree(path, every)
+    builder = GraphBuilder(path, lines)
+    name, graph_names, ops = builder.build(tree)
+    command = builder.command(tree)
+    found = parameters_of(tree) if every else []
+    del tree
+    return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), found
+
+
+def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
+    """Return a model's file as the tree of a json, and what was odd in it; parameters and errors as of :func:`load_with_parameters`."""
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
         head = stream.read(4096)
@@ -255,12 +266,7 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
         lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
     if "graph" not in tree and isinstance(tree.get("node"), list):
         tree = from_tensorboard(tree, graph_of_file(os.path.basename(path)), lambda inner: parse_text(inner, path, every)) or tree
-    builder = GraphBuilder(path, lines)
-    name, graph_names, ops = builder.build(tree)
-    command = builder.command(tree)
-    found = parameters_of(tree) if every else []
-    del tree
-    return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), found
+    return tree, lines
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

@@ -439,7 +439,7 @@ class Pairing:
 
 
 def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
-    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of its number, which stands for golden data."""
+    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of its number in the same dump."""
     if kind == INPUT:
         note = "%s was put in by the compiler: what it reads stands for golden data, and is judged where it is made" % dumped.op_type
         return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)

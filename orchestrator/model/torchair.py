@@ -1,7 +1,7 @@
 """The original graph that TorchAir gives to GE, and what a device dumped of it: ops that GE fused take their members' place.
 
-Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names joined without a separator (longest match),
-its inputs are the first member's, its outputs the last's.
+Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names joined without a separator (longest
+match), its inputs are the first member's, its outputs the last's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Counts = Callable[[str], Optional[Tuple[int, int]]]
 
 
 def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool) -> ModelGraph:
-    """Return the original graph with the ops that were dumped: fused ones in their members' place, casts and changes of layout where they ran.
+    """Return the original graph with the ops that were dumped: fused ones in their members' place, casts that GE put in where they ran.
 
     Parameters
     ----------

@@ -40,7 +40,9 @@ class TorchAirGraph:
     nodes: Dict[str, Tuple[str, str]] = field(default_factory=dict)
     values: Dict[str, Tuple[Sequence[Any], Sequence[Any]]] = field(default_factory=dict)
 
-    def write_ge(self, root: str, token: int = 0, rank: Optional[Tuple[int, int]] = None, time: str = "20260102030405", device: int = 0) -> List[str]:
+    def write_ge(
+        self, root: str, token: int = 0, rank: Optional[Tuple[int, int]] = None, time: str = "20260102030405", device: int = 0
+    ) -> List[str]:
         """Write the dumps of one call below ``root``, in the folder of ``rank`` (world size, number) where that is given."""
         model = self.compiled or self.original
         below = root if rank is None else os.path.join(root, "worldsize%d_global_rank%d" % rank)
@@ -48,7 +50,7 @@ class TorchAirGraph:
         return write_files(below, model.dumps(time, device, step=token, first_timestamp_us=first_us))
 
     def write_graph(self, root: str, form: str = "txt", rank: int = 0) -> str:
-        """Write the original graph as TorchAir does; ``form`` is ``txt`` or ``pbtxt``."""
+        """Write the original graph as TorchAir does; ``form`` is ``txt`` or ``pbtxt``. It makes reshape of each view before."""
         ops = self.original.document()["graph"][0]["op"]
         for op in ops:
             op.pop("id", None)
@@ -57,7 +59,9 @@ class TorchAirGraph:
                     desc["name"] = ("x" if kind == "input_desc" else "y") + str(number or "")
                     desc["attr"] = []
                     if kind == "output_desc" and op["name"] in self.nodes:
-                        desc["attr"] = [{"key": "_fx_tensor_name", "value": {"s": "%s-%s.OUTPUT.%d" % (*self.nodes[op["name"]], number)}}]
+                        node, target = self.nodes[op["name"]]
+                        fx = "%s-%s.OUTPUT.%d" % (node, target.replace("aten.view.", "aten.reshape."), number)
+                        desc["attr"] = [{"key": "_fx_tensor_name", "value": {"s": fx}}]
         text = graph_text({"name": self.original.name, "op": ops}) if form == "txt" else graph_text({"node": [_node(op) for op in ops]})
         os.makedirs(root, exist_ok=True)
         path = os.path.join(root, "dynamo_original_%s_rank_%d_pid_1_ts_20260102030405000000.%s" % (self.original.name, rank, form))

@@ -48,7 +48,7 @@ def torchair_graph(name="graph_1", seed=0, fault=None, run="_0"):
     op(compiled, "Reshape", "Reshape", [("Relu", 0)], device["Reshape"])
     nodes = {
         "MatMul": ("mm", "aten.mm.default"), "Add": ("add", "aten.add.Tensor"), "Mul": ("mul", "aten.mul.Tensor"),
-        "Cast": ("_to_copy", "aten._to_copy.default"), "Relu": ("relu", "aten.relu.default"), "Reshape": ("view", "aten.reshape.default"),
+        "Cast": ("_to_copy", "aten._to_copy.default"), "Relu": ("relu", "aten.relu.default"), "Reshape": ("view", "aten.view.default"),
     }  # fmt: skip
     values = {
         "mm": ([x, w], [mm]), "add": ([mm, b], [add]), "mul": ([add, 0.5], [mul]), "_to_copy": ([mul], [half]), "relu": ([half], [relu]),
