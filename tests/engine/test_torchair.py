@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, TorchAirGraph
 from in_process import run_here
 from torchair_runs import torchair_graph
+
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, TorchAirGraph
 
 
 def compare(target, golden, out):
