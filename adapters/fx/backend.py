@@ -18,7 +18,7 @@ def make_backend(recorder: Recorder) -> Backend:
     from torch._functorch.aot_autograd import aot_module_simplified
 
     def compiled(gm: Any, _: Sequence[Any]) -> Callable[..., Any]:
-        return _running(gm, recorder.graph())
+        return _boxed(_running(gm, recorder.graph()))
 
     def backend(gm: Any, example_inputs: Sequence[Any], **options: Any) -> Any:
         decompositions: Dict[Any, Any] = dict(options.get("decompositions") or {})
@@ -27,6 +27,18 @@ def make_backend(recorder: Recorder) -> Backend:
         )
 
     return backend
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what AOTAutograd calls with a list that it need not keep."""
+
+    def boxed(inputs: List[Any]) -> Any:
+        given = list(inputs)
+        inputs.clear()
+        return run(*given)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
 
 
 def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
