@@ -45,7 +45,7 @@ def _running(gm: Any, graph: RecordedGraph) -> Callable[..., Any]:
     """Return what runs a graph in the place of a compiled one."""
     import torch
 
-    class Recording(torch.fx.Interpreter):
+    class Recording(torch.fx.Interpreter):  # type: ignore[misc]
         """Runs a graph as PyTorch's own interpreter does, and keeps what goes into each op and what comes out of it."""
 
         def run_node(self, node: Any) -> Any:

@@ -334,8 +334,8 @@ class Planner:
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
             return
         if plan.golden_kind == OWN_INPUT:
-            name = (row.target_file, plan.op, plan.golden_index or 0, dumped.timestamp_us)
-            found: Optional[GoldenEntry] = GoldenEntry(dump.path, *name, kind="npu", io=INPUT)
+            index, rel = plan.golden_index or 0, row.target_file or dump.path
+            found: Optional[GoldenEntry] = GoldenEntry(dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT)
         else:
             found = self._golden_of(plan, dumped, iteration)
         if found is None:

@@ -48,10 +48,10 @@ def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Cou
         moved.update((old, (op.name, number)) for number, old in enumerate(outputs))
     kept = []
     for op in ops:
-        name = taken.get(op.position)
-        if name is not None and fused[name][-1].position != op.position:
+        into = taken.get(op.position)
+        if into is not None and fused[into][-1].position != op.position:
             continue
-        op = op if name is None else made[name][0]
+        op = op if into is None else made[into][0]
         inputs = tuple(None if source is None else moved.get(source, source) for source in op.inputs)
         kept.append(replace(op, inputs=inputs))
     kept = _with_put_in(kept, put_in, dumped)

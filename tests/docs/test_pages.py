@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 
 import click
 import numpy as np
@@ -23,6 +24,7 @@ from goldwatch.testing import Training
 from goldwatch.testing.program import program
 from goldwatch.testing.training import Wrong
 from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
+from torchair_runs import torchair_graph
 
 DATA = os.path.join(ROOT, "tests", "data")
 EXAMPLES = os.path.join(ROOT, "docs", "examples")
@@ -144,6 +146,15 @@ def onnx_on_device(folder):
     np.save(str(folder / "decoded.npy"), x)
 
 
+def torchair(folder):
+    """Dumps of a graph of TorchAir that computes a fused op wrong, its FX dump, and a build without fusion."""
+    graph = torchair_graph(fault="AddMul")
+    graph.write_ge(str(folder / "ge"))
+    graph.write_graph(str(folder / "ge"))
+    graph.write_fx(str(folder / "fx"))
+    replace(torchair_graph(), compiled=None).write_ge(str(folder / "unfused"))
+
+
 def dump_folder(folder):
     (folder / "dump").mkdir()
 
@@ -175,6 +186,7 @@ FOLDERS = {
     "docs/submodel.md": submodel,
     "docs/tensorflow.md": listing,
     "docs/testing.md": resblock,
+    "docs/torchair.md": torchair,
     "docs/watch.md": infer,
 }
 """What is there before a page's commands run."""
