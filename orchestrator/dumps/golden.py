@@ -36,7 +36,7 @@ from .tree import tree_of
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-_VIEW = "-aten.view.default."
+_RESHAPE, _VIEW = "-aten.reshape.default.", "-aten.view.default."
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 @quickly_made
 @dataclass(frozen=True)
@@ -255,6 +255,9 @@ class GoldenSet:
             raise UsageError("expected an op's name and the number of its output, got %r and %r" % (op_name, index)) from None
         if io == "output":
             entries = self._files.get((key, number), [])
+            if not entries and _RESHAPE in op_name:
+                # TorchAir makes reshape of each view before it names the outputs of GE's graph; its FX dump is of before.
+                return self.find(op_name.replace(_RESHAPE, _VIEW), index, io, place, iteration)
             if len(entries) == 1 and not entries[0].original:
                 return entries[0]
             exact = _of_op(entries, op_name)
@@ -418,10 +421,6 @@ class GoldenSet:
             else:
                 entry = replace(entry, original=original)
         self.put(entry)
-        if _VIEW in name.op_name:
-            # TorchAir makes reshape of each view before it names the outputs of GE's graph; its FX dump is of before.
-            other = replace(entry, op_name=name.op_name.replace(_VIEW, "-aten.reshape.default."))
-            self._files.setdefault((sanitise_golden(other.op_name), entry.index), []).append(other)
         return True
 
     def _add_manifest(self, folder: str) -> bool:

@@ -11,7 +11,6 @@ from ..dumps.container import DumpFile
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import DumpTree
 from ..errors import GoldwatchError
-from ..filesystem.inputs import AnyPath
 from ..model.fx_names import GRAPH_FILES
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
@@ -20,12 +19,12 @@ from ..model.torchair import fitted
 _IN_TREE = re.compile(r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global_rank[0-9]+\Z")
 
 
-def graphs_beside(target: AnyPath) -> Optional[str]:
+def graphs_beside(target: str) -> Optional[str]:
     """Return the folder at or above TARGET where TorchAir wrote its original graphs; None where there are none.
 
     They lie beside the folders of ranks or of times.
     """
-    folder = os.path.abspath(os.fspath(target))
+    folder = target
     while True:
         try:
             names = os.listdir(folder)
@@ -33,6 +32,7 @@ def graphs_beside(target: AnyPath) -> Optional[str]:
             names = []
         if any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES):
             return folder
+        folder = os.path.abspath(folder)
         if _IN_TREE.match(os.path.basename(folder)) is None:
             return None
         folder = os.path.dirname(folder)

@@ -253,9 +253,11 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
         data = stream.read(size_bytes + 1)
+    fx = False
     if _is_text_form(first, path):
         text, notes = decode_text(data)
         tree = parse_text(text, path, every)
+        fx = "_fx_tensor_name" in text
         del text
     else:
         tree, notes = parse_json(data, path, every)
@@ -263,7 +265,8 @@ def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
     lines = Notes(notes)
     if "graph" not in tree and isinstance(tree.get("op"), list):
         tree = {"graph": [tree]}
-        lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
+        if not fx:
+            lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
     if "graph" not in tree and isinstance(tree.get("node"), list):
         tree = from_tensorboard(tree, graph_of_file(os.path.basename(path)), lambda inner: parse_text(inner, path, every)) or tree
     return tree, lines
