@@ -18,13 +18,13 @@ import onnx_models
 import onnx_networks
 import pytest
 from in_process import make_dumps, run_here
+from torchair_runs import torchair_graph
 
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
 from goldwatch.testing.program import program
 from goldwatch.testing.training import Wrong
 from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
-from torchair_runs import torchair_graph
 
 DATA = os.path.join(ROOT, "tests", "data")
 EXAMPLES = os.path.join(ROOT, "docs", "examples")
