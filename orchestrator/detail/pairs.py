@@ -110,7 +110,7 @@ def pairs_in_folders(
     found = GoldenSet.open(golden)
     if not tree.combos:
         raise no_dumps(target, golden, tree)
-    graphs = fit(graphs, tree, found.kind == "npu")
+    graphs = fit(graphs, tree, found)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target), target=target)

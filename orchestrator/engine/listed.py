@@ -87,7 +87,7 @@ class _Listing(Source):
             )
         if any(graph.fx for graph in graphs.graphs) and not isinstance(self.comparers, Here):
             raise UsageError("TorchAir's original graphs are compared here: a cluster's workers do not know what was fused")
-        return fit(graphs, self.tree, self.golden.kind == "npu")
+        return fit(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:
         """Have everything compared, and give what never came its rows."""

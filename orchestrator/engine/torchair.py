@@ -8,6 +8,7 @@ import re
 from typing import Dict, Optional, Tuple
 
 from ..dumps.container import DumpFile
+from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import DumpTree
 from ..errors import GoldwatchError
@@ -15,6 +16,7 @@ from ..model.fx_names import GRAPH_FILES
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
 from ..model.torchair import fitted
+from ..naming import sanitise_golden
 
 _IN_TREE = re.compile(r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global_rank[0-9]+\Z")
 
@@ -38,13 +40,10 @@ def graphs_beside(target: str) -> Optional[str]:
         folder = os.path.dirname(folder)
 
 
-def fit(graphs: ModelGraphs, tree: DumpTree, unfused: bool) -> ModelGraphs:
+def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
     """Return the models, TorchAir's original graphs with the fused ops of a tree in their members' place.
 
-    Parameters
-    ----------
-    unfused
-        GOLDEN holds the dumps of a build without fusion.
+    Dumps for golden data are of a build without fusion where they lack an op of the tree, else of the same build.
     """
     dumped: Dict[ModelGraph, Dict[str, DumpEntry]] = {}
     for combo in tree.combos:
@@ -53,6 +52,8 @@ def fit(graphs: ModelGraphs, tree: DumpTree, unfused: bool) -> ModelGraphs:
             dumped.setdefault(graph, {}).update((entry.name.op_name, entry) for entry in combo.files)
     if not dumped:
         return graphs
+    theirs = set(golden.dumps)
+    unfused = golden.kind == "npu" and any(sanitise_golden(name) not in theirs for names in dumped.values() for name in names)
 
     def with_dumps(graph: ModelGraph) -> ModelGraph:
         found = dumped.get(graph)

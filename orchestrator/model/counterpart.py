@@ -18,7 +18,7 @@ from .groups import FOLLOWING_TYPES, Groups, groups_of
 from .never import FIXED_TYPES, INPUT_TYPES
 from .nodes import OpNode, TensorDesc, desc_at
 from .quantised import is_quant, quantised_stretch
-from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
+from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
 WhyNot = Callable[[str, int], str]
@@ -98,7 +98,13 @@ class Counterparts:
         return Counterpart(found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason))
 
     def _as_fx_reads_it(self, op: OpNode, number: int, made: TensorDesc) -> Optional[Counterpart]:
-        """Return the FX dump's own input that a model's input or constant is, by its shape; None where that does not tell."""
+        """Return what a model's input or constant is in golden data: what FX, or the build without fusion, fed to the op; None: not told.
+
+        FX numbers its inputs by itself: one of the declared shape counts.
+        """
+        if self._graph.unfused:
+            own = op.originals == (op.name,) and self._has_golden(op.name, 0)
+            return Counterpart(PAIR, "", op.name, number, golden_kind=INPUT) if own else None
         for original in op.originals:
             node = original[: -len("OUTPUT")] + "INPUT" if original.endswith(".OUTPUT") else ""
             fits = [index for index in range(_MOST_INPUTS) if node and _fits(made.shape, self._shape_of(node, index))]

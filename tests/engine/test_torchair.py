@@ -105,7 +105,20 @@ def test_a_build_without_fusion_pairs_by_the_members_names(tmp_path):
     found = row(result, "AddMul:output:0")
     assert found["verdict"] == "fail" and os.path.basename(found["golden_file"]).startswith("Mul.Mul.")
     assert row(result, "MatMul:output:0")["verdict"] == row(result, "AddMul:input:0")["verdict"] == "pass"
+    assert row(result, "MatMul:input:1")["verdict"] == "pass"
     assert result["summary"]["first_divergence"]["op"] == "AddMul"
+
+
+def test_two_runs_of_one_build_pair_by_name(tmp_path):
+    fused = torchair_graph(fault="AddMul")
+    fused.write_ge(tmp_path / "ge")
+    fused.write_graph(tmp_path / "ge")
+    torchair_graph().write_ge(tmp_path / "other")
+    done, result = compare(tmp_path / "ge", tmp_path / "other", tmp_path / "out")
+    assert done.returncode == 1, done.stderr
+    for tensor in ("AddMul:output:0", "trans_Cast_3:output:0"):
+        assert os.path.basename(row(result, tensor)["golden_file"]) == os.path.basename(row(result, tensor)["target_file"])
+    assert row(result, "MatMul:input:0")["verdict"] == "pass" and row(result, "trans_Cast_3:input:0")["verdict"] == "fail"
 
 
 def test_each_rank_is_compared_with_its_own(tmp_path):
