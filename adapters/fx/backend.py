@@ -17,6 +17,8 @@ def make_backend(recorder: Recorder) -> Backend:
     """Return the backend; PyTorch is imported now."""
     from torch._functorch.aot_autograd import aot_module_simplified
 
+    _keep_upsampling()
+
     def compiled(gm: Any, _: Sequence[Any]) -> Callable[..., Any]:
         return _boxed(_running(gm, recorder.graph()))
 
@@ -27,6 +29,31 @@ def make_backend(recorder: Recorder) -> Backend:
         )
 
     return backend
+
+
+def _keep_upsampling() -> None:
+    """Have enlarging by the nearest neighbour stay one op, which PyTorch takes apart by itself. Source: TorchAir's
+    ``adjust_implicit_decomposition.py``.
+    """
+    import torch
+
+    for rank in (1, 2, 3):
+        whole = getattr(torch.ops.aten, "upsample_nearest%dd" % rank, None)
+        if whole is None:
+            continue
+        for key in (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd):
+            whole.default.py_kernels.pop(key, None)
+            if key in whole.vec.py_kernels:
+                whole.vec.py_kernels[key] = _by_sizes(whole.default)
+
+
+def _by_sizes(whole: Any) -> Callable[..., Any]:
+    def vec(given: Any, output_size: Any, scale_factors: Any) -> Any:
+        factors = scale_factors or [None] * (given.dim() - 2)
+        sizes = output_size or [int(size * factor) for size, factor in zip(given.shape[2:], factors)]
+        return whole(given, sizes, *factors)
+
+    return vec
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -112,7 +112,7 @@ def make_options(
         target=target,
         golden=golden,
         out=out,
-        model=given["model"] or graphs_beside(target),
+        model=given["model"] or (None if given["quantisation"] else graphs_beside(target)),
         metrics=parse_metrics(given["metrics"], own),
         limits=read_limits(given["limits_name"], given["limit_texts"], own),
         op_range=parse_range(given["op_range"]),

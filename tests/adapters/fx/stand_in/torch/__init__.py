@@ -77,6 +77,7 @@ def compile(model, *, backend="inductor", fullgraph=False, dynamic=None, disable
 
 nn = SimpleNamespace(Module=type("Module", (), {"to": lambda self, *_: self}))
 fx = SimpleNamespace(Interpreter=Interpreter)
+ops = SimpleNamespace(aten=SimpleNamespace())
 _ops = SimpleNamespace(OpOverload=OpOverload)
 backends = SimpleNamespace(cuda=SimpleNamespace(enable_flash_sdp=lambda on: None, enable_mem_efficient_sdp=lambda on: None))
 distributed = ModuleType("torch.distributed")
