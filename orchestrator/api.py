@@ -20,6 +20,7 @@ from .engine.options import ComparisonOptions
 from .engine.progress import Progress
 from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
+from .engine.torchair import graphs_beside
 from .engine.user_code import find_user_code
 from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem.inputs import AnyPath, path_text
@@ -232,7 +233,11 @@ def _options(
     folder = "" if out is None else _out(out)
     if out is not None and not folder:
         raise UsageError("OUT: '' names no folder", hint="out=None is a temporary one")
-    return ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
+    target = path_text(target, "TARGET")
+    file = _path(model, "the model")
+    if file is None and chosen.get("quantisation") is None:
+        file = graphs_beside(target)
+    return ComparisonOptions(target, path_text(golden, "GOLDEN"), folder, file, **chosen)
 
 
 def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:

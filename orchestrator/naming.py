@@ -37,6 +37,11 @@ _RUN_TIME = re.compile(r"[0-9]{14}")
 _NEAREST_LETTERS = 200
 _NEAREST_CANDIDATES = 50
 _PARKED = re.compile(r"(?P<op>.+)-parked-[0-9]{1,9}\Z")
+_FX = re.compile(
+    r"(?P<node>\w+)-(?P<target>[\w.]+)\.(?P<kind>INPUT|OUTPUT)\.(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9})?)\.(?P<time>[0-9]{1,20})\.npy\Z",
+    re.ASCII,
+)
+_GRAPH_RUN = re.compile(r"(?P<graph>graph_[0-9]+)_[0-9]+\Z")
 _LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
@@ -84,6 +89,48 @@ class GoldenName:
     output_index: int
     timestamp_us: int
     suffix: str
+
+
+def graph_of_run(model_name: str) -> str:
+    """Return the graph that a model_name folder is of: GE writes ``graph_1`` or, with a number of the run behind it, ``graph_1_0``."""
+    match = _GRAPH_RUN.match(model_name)
+    return model_name if match is None else match.group("graph")
+
+
+@dataclass(frozen=True)
+class FxName:
+    """The parts of a file's name in an FX dump: ``{node}-{target}.{INPUT|OUTPUT}.{number}[.{place}].{time}.npy``.
+
+    Attributes
+    ----------
+    node, target
+        The node's name in its graph, and what it calls, such as ``add_1`` and ``aten.add.Tensor``.
+    op_name, index
+        The same as a golden file's name: ``add_1-aten.add.Tensor.OUTPUT`` and 0; of one of a list of inputs the place in the list.
+    timestamp
+        As written: ``YYYYmmddHHMMSSffffff`` as a number.
+    """
+
+    node: str
+    target: str
+    op_name: str
+    index: int
+    timestamp: int
+
+
+def fx_file_name(node: str, target: str, kind: str, numbers: Tuple[int, ...], time: str) -> str:
+    """Return a file's name in an FX dump; the inverse of :func:`parse_fx_name`. Source: TorchAir's fx_dumper.py."""
+    return "%s-%s.%s.%s.%s.npy" % (node, target, kind, ".".join(map(str, numbers)), time)
+
+
+@lru_cache(maxsize=4096)
+def parse_fx_name(file_name: str) -> Optional[FxName]:
+    """Return the parts of a file's name in an FX dump, or None when it is not one."""
+    match = _FX.match(file_name)
+    if match is None:
+        return None
+    op_name, index, time = file_name[: -len(".npy")].rsplit(".", 2)
+    return FxName(match.group("node"), match.group("target"), op_name, int(index), int(time))
 
 
 def whole_name(op_name: str) -> Tuple[str, Optional[int]]:

@@ -12,10 +12,10 @@ from typing import Any, Dict, Optional
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
+from ..script import run_as_main
 from .patches import C_API, activate, after_import, forget_unmade, session_actions
 from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
-from .script import run_as_main
 from .without_npu import PACKAGES, install
 
 # The exit code of a script that was ended because its chosen run cannot give golden data.

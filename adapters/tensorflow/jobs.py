@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
 from ..child.outcome import Outcome
 from ..manifest import add_to_manifest, original_of, refuse_golden, sha256_of_file
+from ..script import CODE, FILE, script_of
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
-from .script import CODE, FILE, parse_python_words
 from .twice import Difference, advice, compare_runs
 
 Tell = Callable[[str], None]
-
-_PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
     InputError
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
-    word, options, kind, target, arguments = _words(job)
+    word, options, kind, target, arguments = script_of(job.words)
     wanted = {number: os.path.abspath(out) for number, out in job.wanted.items()}
     for out in wanted.values():
         refuse_golden(out, job.force)
@@ -179,7 +176,7 @@ def list_runs(job: ScriptJob) -> JobResult:
     InputError
         No Python has TensorFlow.
     """
-    word, options, kind, target, arguments = _words(job)
+    word, options, kind, target, arguments = script_of(job.words)
     python = find_tensorflow_python(job.python, word)
     with tempfile.TemporaryDirectory(prefix="goldwatch-tf-") as scratch:
         document = {
@@ -202,34 +199,6 @@ def list_runs(job: ScriptJob) -> JobResult:
     if result.failure is None and not result.listed:
         result.failure = never_reached(outcome, [0], job.estimator, False)
     return result
-
-
-def _words(job: ScriptJob) -> Tuple[Optional[str], List[str], str, str, List[str]]:
-    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there is such a script."""
-    word, rest = _python_word(job.words)
-    options, kind, target, arguments = parse_python_words(rest)
-    if kind == FILE:
-        if not os.path.exists(target):
-            raise MissingPath(
-                "script %s does not exist" % printable(target),
-                hint="it is read from the current folder",
-            )
-        if not os.path.isdir(target):
-            require_file(target, "script")
-    return word, options, kind, target, arguments
-
-
-def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
-    """Return the word ``python`` (None where the script's name comes first) and what follows."""
-    if not words:
-        raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
-    first = words[0]
-    if _PYTHON_WORD.match(os.path.basename(first)):
-        return first, list(words[1:])
-    if first.endswith((".py", ".pyc", ".pyz")):
-        return None, list(words)
-    hint = "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python command that it starts in the end"
-    raise UsageError("%s is no Python" % printable(first), hint=hint)
 
 
 def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:

@@ -37,7 +37,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
     context_settings=CONTEXT,
     lazy={
         "config": (".", "config", "Write and check dump configurations (acl.json, npu_bridge)."),
-        "golden": (".", "golden", "Make golden data from Caffe, TensorFlow or ONNX models."),
+        "golden": (".", "golden", "Make golden data from Caffe, TensorFlow, ONNX or PyTorch models."),
         "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
@@ -90,6 +90,7 @@ def config() -> None:
         "caffe": (".golden_caffe", "caffe", "Golden data from Caffe models."),
         "tf": (".golden_tf", "tf", "Golden data from TensorFlow models."),
         "onnx": (".golden_onnx", "onnx", "Golden data from ONNX models."),
+        "fx": (".golden_fx", "fx", "Golden data from PyTorch models, for TorchAir."),
     },
 )
 def golden() -> None:

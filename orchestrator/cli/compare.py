@@ -12,6 +12,7 @@ import click
 from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
+from ..engine.torchair import graphs_beside
 from ..errors import UsageError
 from ..processes import default_jobs
 from .common import format_option, option_group, say, say_note, verbosity_options
@@ -111,7 +112,7 @@ def make_options(
         target=target,
         golden=golden,
         out=out,
-        model=given["model"],
+        model=given["model"] or (None if given["quantisation"] else graphs_beside(target)),
         metrics=parse_metrics(given["metrics"], own),
         limits=read_limits(given["limits_name"], given["limit_texts"], own),
         op_range=parse_range(given["op_range"]),

@@ -15,6 +15,7 @@ from ..detail.run import OpDetail, compare_op
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
 from ..detail.topn import MOST
 from ..engine.file_pair import is_file_pair
+from ..engine.torchair import graphs_beside
 from ..errors import UsageError
 from ..judging.rows import RowJudge
 from ..processes import default_jobs
@@ -98,7 +99,7 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
         raise UsageError("--quant-json and --unfused-om lead on the names of one model: they need -f with its file")
     if all(second):
         raise UsageError("--quant-json and --unfused-om exclude each other")
-    return pairs_in_folders(target, golden, op, given["model"], wanted, parse_time(given["time"]), *second)
+    return pairs_in_folders(target, golden, op, given["model"] or graphs_beside(target), wanted, parse_time(given["time"]), *second)
 
 
 def _tell(found: OpDetail, own: Sequence[str]) -> None:

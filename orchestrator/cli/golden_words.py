@@ -36,6 +36,7 @@ _OPTIONS = {
     "signature": "--signature",
     "tags": "--tags",
     "without_npu": "--without-npu",
+    "tokens": "--tokens",
     "words": "--",
 }
 _PARAMETER = re.compile("`(%s)(?:=([^`]*))?`" % "|".join(_OPTIONS))

@@ -32,7 +32,7 @@ from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.precision import Precision
-from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, OMITTED, ONLY_INPUTS, OP, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_device, sanitise_golden, whole_name
 from ..tensors.tensor import Tensor
 from .dequantised import dequantised, is_integer, not_integers
@@ -339,7 +339,11 @@ class Planner:
         if plan.quantisation is not None and not is_integer(info.dtype):
             rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
             return
-        found = self._golden_of(plan, dumped, iteration)
+        if plan.golden_kind == OWN_INPUT:
+            index, rel = plan.golden_index or 0, row.target_file or dump.path
+            found: Optional[GoldenEntry] = GoldenEntry(dump.path, rel, plan.op, index, dumped.timestamp_us, "npu", INPUT)
+        else:
+            found = self._golden_of(plan, dumped, iteration)
         if found is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return

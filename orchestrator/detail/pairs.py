@@ -18,6 +18,7 @@ from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
 from ..engine.listed import no_dumps
 from ..engine.options import AUTO, read_graphs
+from ..engine.torchair import fit
 from ..errors import InputError, UsageError, require_folder
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
@@ -109,13 +110,15 @@ def pairs_in_folders(
     found = GoldenSet.open(golden)
     if not tree.combos:
         raise no_dumps(target, golden, tree)
+    graphs = fit(graphs, tree, found)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
-    goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
+    goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target), target=target)
     goldens.take(found)
     around = ListedNeighbours(combo.files)
     graph = graphs.of(combo.place.model)
-    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=unfused is not None, neighbours=around)
+    by_model = unfused is not None or (graph is not None and graph.unfused)
+    planner = Planner(combo.place, goldens.of(combo.place), graph, by_model=by_model, neighbours=around)
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for parts in _slices(entries, planner):

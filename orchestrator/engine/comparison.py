@@ -178,7 +178,7 @@ class Run:
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
-        self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
+        self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too, target=self.options.target)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
         self.prepare_rows()
 

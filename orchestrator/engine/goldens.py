@@ -7,12 +7,13 @@ import time
 from typing import Callable, Dict, List, Optional, Set
 
 from ..dumps.complete import NO_LAW, probe
+from ..dumps.fx import FxFolders
 from ..dumps.golden import GoldenSet
 from ..dumps.golden_remarks import MANIFEST_FILE
 from ..dumps.header import COMPLETE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
-from ..naming import MAPPING_FILE, is_hash_name, lacks_a_part, meant_golden_name, parse_dump_name, parse_golden_name
+from ..naming import MAPPING_FILE, is_hash_name, lacks_a_part, meant_golden_name, parse_dump_name, parse_fx_name, parse_golden_name
 from ..results.store import RunStore
 from ..statistics_dumps.table import is_table_of_ops
 from .options import EACH, ONE
@@ -33,11 +34,16 @@ class Goldens:
         GOLDEN/{step}/ where there are such folders with a number for a name, besides what lies elsewhere.
     dumps_too
         Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
+    target
+        TARGET, whose folders tell the ranks where GOLDEN is an FX dump of several.
     on_change
         Called when a file has changed or gone that pairs may have been compared with.
     """
 
-    def __init__(self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None] = lambda: None,
+        target: str = "",
+    ) -> None:
         self.folder = folder
         self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
@@ -50,6 +56,7 @@ class Goldens:
         self.misnamed: Set[str] = set()
         self.every = GoldenSet.empty(folder)
         self._of_step: Dict[str, GoldenSet] = {}
+        self.fx = FxFolders(target)
         self._own_steps: Set[str] = set()
         self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
@@ -71,20 +78,24 @@ class Goldens:
 
     def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
+        if self.fx and self.steps != ONE:
+            return self._set(self.fx.of(place) or "")
         return self._set(place.step) if place.step is not None and self.takes_steps_apart else self.every
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
-        return place.step is not None and self.takes_steps_apart and not len(self.of(place))
+        return (place.step is not None or bool(self.fx)) and self.takes_steps_apart and not len(self.of(place))
 
     @property
     def takes_steps_apart(self) -> bool:
         """Whether each step is compared with golden data of its own."""
-        return self.steps == EACH or (self.steps != ONE and bool(self._own_steps))
+        return self.steps == EACH or (self.steps != ONE and bool(self._own_steps or self.fx))
 
     @property
     def step_names(self) -> List[str]:
         """The steps that have golden data of their own."""
+        if self.fx:
+            return self.fx.tokens
         return sorted(self._own_steps, key=lambda step: (len(step), step))
 
     @property
@@ -100,14 +111,16 @@ class Goldens:
         return self._of_step[step]
 
     def _step_of(self, path: str) -> Optional[str]:
-        """Return the step whose own a file is; None: it is for all."""
+        """Return the step (of an FX dump: the place) whose own a file is; None: it is for all."""
         above = os.path.join(self.folder, "")
         # Nearly all: relpath asks for the current folder, twice.
         rel = path[len(above) :] if path.startswith(above) else os.path.relpath(path, self.folder)
         parts = rel.split(os.sep)
+        name = parts[-1]
+        if self.steps != ONE and parse_fx_name(name) is not None:
+            return self.fx.add(os.path.dirname(path))
         if self.steps == EACH:
             return parts[0] if len(parts) > 1 else None
-        name = parts[-1]
         of_step = self.steps != ONE and len(parts) == 2 and is_number(parts[0])
         return parts[0] if of_step and (parse_golden_name(name) is not None or is_hash_name(name)) else None
 

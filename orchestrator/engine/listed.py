@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, List, Optional
 
 from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..kinds.advice import without_dumps, without_golden
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
@@ -19,6 +19,7 @@ from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
 from .target_file import GROWING, TargetFile
+from .torchair import fit
 from .unmatched import shown
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ class _Listing(Source):
                 "GOLDEN: %s: expected the device dumps of the build without fusion, got golden files" % self.options.golden,
                 hint="golden files of the original model need no second model file",
             )
-        return graphs
+        if any(graph.fx for graph in graphs.graphs) and not isinstance(self.comparers, Here):
+            raise UsageError("TorchAir's original graphs are compared here: a cluster's workers do not know what was fused")
+        return fit(graphs, self.tree, self.golden)
 
     def feed(self, run: Run) -> None:
         """Have everything compared, and give what never came its rows."""
@@ -146,7 +149,10 @@ def _golden_notes(run: Run) -> List[str]:
     """Return what is to be said about GOLDEN."""
     golden = run.goldens.every
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
-    if run.goldens.step_names:
+    if run.goldens.fx and run.goldens.step_names:
+        tokens = shown(run.goldens.step_names)
+        notes.append("GOLDEN is an FX dump of TorchAir: each step is compared with the token of its number (%s)" % tokens)
+    elif run.goldens.step_names:
         notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % shown(run.goldens.step_names))
     for collision in golden.collisions[:10]:
         notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))

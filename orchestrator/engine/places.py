@@ -56,6 +56,7 @@ class Places:
         found = self._planners.get(place)
         if found is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
+            unfused = unfused or (graph is not None and graph.unfused)
             asked = self._asked_of(graph, place.model)
             more = (self.selection, self._options.overflow, unfused, self._known, asked, self)
             found = self._planners[place] = Planner(place, golden, graph, *more)

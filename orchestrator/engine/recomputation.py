@@ -15,7 +15,9 @@ from ..dumps.tree import Combo, DumpTree
 from ..elements import element_count
 from ..errors import GoldwatchError
 from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
-from ..model.attributes import attributes_by_position
+from ..model.attributes import attributes_by_name, attributes_by_position
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode
 from ..model.pairing import Pairing
 from ..recomputing.by_golden import Told
 from ..recomputing.device_ops import told_of
@@ -77,7 +79,8 @@ class Recomputation:
         self._combos: Optional[Dict[Place, Combo]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
-        self._attributes: Dict[Optional[str], List[Dict[str, Any]]] = {}
+        self._attributes: Dict[str, List[Dict[str, Any]]] = {}
+        self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
         self._recorded: Dict[Place, Optional[Recorded]] = {}
         self._golden_follows: Dict[Key, Optional[bool]] = {}
         self.notes: List[str] = []
@@ -243,9 +246,6 @@ class Recomputation:
         node = next((node for node in named if node.type == op.type), None)
         if graph is None or combo is None or node is None or len(node.originals) > 1:
             return None
-        if graph.path not in self._attributes:
-            self._attributes[graph.path] = attributes_by_position(graph.path or "")
-        attributes = self._attributes[graph.path]
         if op.place not in self._recorded:
             try:
                 self._recorded[op.place] = Recorded(combo, graph, Pairing(graph, lambda op, index: True))
@@ -253,8 +253,18 @@ class Recomputation:
                 # The json of another model: the comparison says so.
                 self._recorded[op.place] = None
         recorded = self._recorded[op.place]
-        known = attributes[node.position] if node.position < len(attributes) else {}
-        return None if recorded is None else told_of(node, graph, recorded, known)
+        return None if recorded is None else told_of(node, graph, recorded, self._attributes_of(graph, node))
+
+    def _attributes_of(self, graph: ModelGraph, node: OpNode) -> Dict[str, Any]:
+        path = graph.path or ""
+        if graph.fx:
+            if path not in self._by_name:
+                self._by_name[path] = attributes_by_name(path)
+            return self._by_name[path].get(node.name, {})
+        if path not in self._attributes:
+            self._attributes[path] = attributes_by_position(path)
+        found = self._attributes[path]
+        return found[node.position] if node.position < len(found) else {}
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:

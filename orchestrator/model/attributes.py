@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 
 from ..errors import GoldwatchError
 from ..filesystem.inputs import open_input
+from .graph import read_tree
 from .omjson import parse_json
 
 Attributes = Dict[str, Any]
@@ -27,9 +28,21 @@ def attributes_by_position(path: str) -> List[Attributes]:
             return []
         with open_input(path) as stream:
             tree, _ = parse_json(stream.read(), path, every=True)
-        return [_attributes(op) for graph in tree.get("graph") or () for op in graph.get("op") or ()]
+        return [_attributes(op) for op in _ops(tree)]
     except (GoldwatchError, OSError, AttributeError, TypeError):
         return []
+
+
+def attributes_by_name(path: str) -> Dict[str, Attributes]:
+    """Return the same of an original graph of TorchAir, whose ops have names of their own."""
+    try:
+        return {op["name"]: _attributes(op) for op in _ops(read_tree(path, True)[0])}
+    except (GoldwatchError, OSError, AttributeError, TypeError, KeyError):
+        return {}
+
+
+def _ops(tree: Dict[str, Any]) -> List[Dict[str, Any]]:
+    return [op for graph in tree.get("graph") or () for op in graph.get("op") or ()]
 
 
 def _attributes(op: Dict[str, Any]) -> Attributes:

@@ -9,6 +9,7 @@ from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
+from .fx_names import fx_origin, with_fx_names
 from .nodes import QUANT_TYPE, OpNode, TensorDesc
 from .omjson import json_type
 
@@ -46,12 +47,18 @@ class GraphBuilder:
     ----------
     path
         The file, for messages.
+
+    Attributes
+    ----------
+    fx
+        Whether an output bears the name of an FX node: the graph is one that TorchAir gave to GE.
     """
 
     def __init__(self, path: str, notes: Notes) -> None:
         self._path = path
         self._notes = notes
         self._parts = 0
+        self.fx = False
         self._shapes: Dict[Tuple[int, ...], Tuple[int, ...]] = {}
 
     def build(self, tree: Dict[str, Any]) -> Tuple[str, Tuple[str, ...], Tuple[OpNode, ...]]:
@@ -76,7 +83,8 @@ class GraphBuilder:
                 ops.append(self._op(op, "%s/op/%d" % (pointer, number), index, len(ops)))
         if not names:
             raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
-        return self._text(tree.get("name"), "/name") or names[0], tuple(names), _without_outputs(ops)
+        built = tuple(with_fx_names(ops)) if self.fx else _without_outputs(ops)
+        return self._text(tree.get("name"), "/name") or names[0], tuple(names), built
 
     def command(self, tree: Dict[str, Any]) -> str:
         """Return the command line that made the model; empty where the file does not tell."""
@@ -191,12 +199,17 @@ class GraphBuilder:
             shape = None
         origin_name = self._attr_text(attrs, "_datadump_origin_name", pointer)
         origin_format = self._attr_text(attrs, "_datadump_origin_format", pointer) or self._attr_text(attrs, "origin_format", pointer)
+        origin_index = self._attr_index(attrs, pointer)
+        fx = fx_origin(self._attr_text(attrs, "_fx_tensor_name", pointer) or "")
+        if fx is not None and origin_name is None:
+            self.fx = True
+            origin_name, origin_index = fx
         return TensorDesc(
             dtype=self._enum(desc.get("dtype"), pointer + "/dtype"),
             layout=self._enum(desc.get("layout"), pointer + "/layout"),
             shape=self._dims(shape.get("dim") if shape else None, pointer + "/shape/dim") or (),
             origin_name=origin_name if origin_name is None else clean_name(origin_name),
-            origin_index=self._attr_index(attrs, pointer),
+            origin_index=origin_index,
             origin_format=intern(origin_format) if origin_format else None,
             origin_shape=self._attr_shape(attrs, pointer),
         )

@@ -18,13 +18,16 @@ from .groups import FOLLOWING_TYPES, Groups, groups_of
 from .never import FIXED_TYPES, INPUT_TYPES
 from .nodes import OpNode, TensorDesc, desc_at
 from .quantised import is_quant, quantised_stretch
-from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
+from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
 WhyNot = Callable[[str, int], str]
 Shape = Tuple[int, ...]
+ShapeOf = Callable[[str, int], Optional[Shape]]
 
 _SOURCE_TYPES = FIXED_TYPES | INPUT_TYPES
+# Of an aten op.
+_MOST_INPUTS = 12
 _PARSER_MADE = "PartitionedCall_"
 
 
@@ -37,6 +40,8 @@ class Counterparts:
         Tells whether a golden file exists for (original op's raw name, output index).
     why_not
         Tells why golden files that may be an output's are not taken; empty where there are none.
+    shape_of
+        Tells the shape of a golden tensor; None where there is none.
     """
 
     def __init__(
@@ -45,7 +50,9 @@ class Counterparts:
         groups: Groups,
         has_golden: HasGolden,
         why_not: WhyNot = lambda name, index: "",
+        shape_of: ShapeOf = lambda name, index: None,
     ) -> None:
+        self._shape_of = shape_of
         self._graph = graph
         self._groups = groups
         self._has_golden = has_golden
@@ -84,9 +91,28 @@ class Counterparts:
         if producer is None:
             return Counterpart(NOT_COMPARED, "its producer %s is not in the model file" % source[0])
         found = self.of_output(producer, source[1])
+        if found.status != PAIR and self._graph.fx and producer.type in _SOURCE_TYPES:
+            found = self._as_fx_reads_it(op, number, desc_at(producer.output_descs, source[1])) or found
         if found.status == PAIR or found.golden_op is not None:
             return read_as(found, desc_at(op.input_descs, number))
         return Counterpart(found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason))
+
+    def _as_fx_reads_it(self, op: OpNode, number: int, made: TensorDesc) -> Optional[Counterpart]:
+        """Return what a model's input or constant is in golden data: what FX, or the build without fusion, fed to the op; None: not told.
+
+        FX numbers its inputs by itself: one of the declared shape counts.
+        """
+        if self._graph.unfused:
+            own = op.originals == (op.name,) and self._has_golden(op.name, 0)
+            return Counterpart(PAIR, "", op.name, number, golden_kind=INPUT) if own else None
+        for original in op.originals:
+            node = original[: -len("OUTPUT")] + "INPUT" if original.endswith(".OUTPUT") else ""
+            fits = [index for index in range(_MOST_INPUTS) if node and _fits(made.shape, self._shape_of(node, index))]
+            if len(fits) > 1 and number in fits:
+                fits = [number]
+            if len(fits) == 1:
+                return Counterpart(PAIR, "what FX fed to the node, by its shape", node, fits[0])
+        return None
 
     def of_output(self, op: OpNode, index: int) -> Counterpart:
         """Return what output ``index`` of ``op`` is compared with, walking back through Cast and TransData."""
@@ -208,6 +234,13 @@ class Counterparts:
         return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
 
 
+def _fits(declared: Shape, found: Optional[Shape]) -> bool:
+    """Tell whether a shape is the declared one, in which a negative size stands for any; scalars are not told apart."""
+    if not declared or found is None or len(declared) != len(found):
+        return False
+    return all(mine in (size, -1) for mine, size in zip(declared, found))
+
+
 def read_as(found: Counterpart, desc: TensorDesc) -> Counterpart:
     """Return a counterpart for a tensor of this description, which may say that it is read in another shape than it was made in."""
     return replace(found, reshaped=desc.origin_shape) if _is_reshaped(found.origin_shape, desc.origin_shape) else found
@@ -240,6 +273,7 @@ class KnownCounterparts:
                 groups_of(graph),
                 lambda op, index: golden.find(op, index, "output", at) is not None,
                 golden.why_not,
+                lambda op, index: golden.shape(op, index, at),
             )
         elif revision != golden.revision:
             # Some have come, or gone, since.

@@ -14,7 +14,7 @@ from ..netfiles.textformat import unquote
 from .omjson import KEPT_ATTRS, MAX_DEPTH
 
 _REPEATED = frozenset(
-    ["graph", "op", "input", "input_desc", "output_desc", "attr", "dim", "subgraph_name"]
+    ["graph", "node", "op", "input", "input_desc", "output_desc", "attr", "dim", "subgraph_name"]
 )
 _WANTED = _REPEATED | frozenset(["name", "type", "id", "dtype", "layout", "shape", "key", "value", "s", "i", "b", "f", "list"])
 _BLANK = r"\s*(?:\#[^\n]*(?:\n|\Z)\s*)*"
@@ -22,7 +22,7 @@ _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''
 _SCALAR = r"[^\s{}<>\[\]\"'#:,;]+"
 _FIELDS = r"(?:\w+:\s*(?:%s|%s)\s+)*" % (_STRING, _SCALAR)
 # An attribute that is not kept, as GE writes it, in one step: most of a file.
-_SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (
+_SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!\[[io]\]|(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (
     "|".join(sorted(map(re.escape, KEPT_ATTRS))), _FIELDS, _FIELDS,
 )  # fmt: skip
 _REST = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import deque
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
@@ -13,6 +13,7 @@ from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from ..wording import plural
 from .build import GraphBuilder, Notes
+from .fx_names import from_tensorboard, graph_of_file
 from .getext import parse_text
 from .nodes import OpNode
 from .omjson import MAX_BYTES, decode_text, parse_json
@@ -39,6 +40,10 @@ class ModelGraph:
         The file.
     command
         The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where it has none.
+    fx
+        It is an original graph that TorchAir gave to GE: the compiler may have fused, taken out and put in ops since.
+    unfused
+        Its originals are the ops of a build without fusion, whose dumps are the golden data.
     """
 
     def __init__(
@@ -49,12 +54,16 @@ class ModelGraph:
         notes: Sequence[str] = (),
         path: Optional[str] = None,
         command: str = "",
+        fx: bool = False,
+        unfused: bool = False,
     ) -> None:
         self.name = name
         self.graph_names = tuple(graph_names)
         self.ops = tuple(ops)
         self.path = path
         self.command = command
+        self.fx = fx
+        self.unfused = unfused
         self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None
@@ -219,6 +228,17 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
 
 
 def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
+    tree, lines = read_tree(path, every)
+    builder = GraphBuilder(path, lines)
+    name, graph_names, ops = builder.build(tree)
+    command = builder.command(tree)
+    found = parameters_of(tree) if every else []
+    del tree
+    return ModelGraph(name, graph_names, ops, lines.lines(), path, command, builder.fx), found
+
+
+def read_tree(path: str, every: bool) -> Tuple[Dict[str, Any], Notes]:
+    """Return a model's file as the tree of a json, and what was odd in it; parameters and errors as of :func:`load_with_parameters`."""
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
         head = stream.read(4096)
@@ -233,9 +253,11 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
         data = stream.read(size_bytes + 1)
+    fx = False
     if _is_text_form(first, path):
         text, notes = decode_text(data)
         tree = parse_text(text, path, every)
+        fx = "_fx_tensor_name" in text
         del text
     else:
         tree, notes = parse_json(data, path, every)
@@ -243,13 +265,11 @@ def _load(path: str, every: bool) -> Tuple[ModelGraph, List[Parameters]]:
     lines = Notes(notes)
     if "graph" not in tree and isinstance(tree.get("op"), list):
         tree = {"graph": [tree]}
-        lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
-    builder = GraphBuilder(path, lines)
-    name, graph_names, ops = builder.build(tree)
-    command = builder.command(tree)
-    found = parameters_of(tree) if every else []
-    del tree
-    return ModelGraph(name, graph_names, ops, lines.lines(), path, command), found
+        if not fx:
+            lines.add("/op", "a graph by itself, as it was before GE compiled it: ops that GE fuses or inserts are not in it")
+    if "graph" not in tree and isinstance(tree.get("node"), list):
+        tree = from_tensorboard(tree, graph_of_file(os.path.basename(path)), lambda inner: parse_text(inner, path, every)) or tree
+    return tree, lines
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

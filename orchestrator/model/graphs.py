@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
 from ..errors import InputError
 from ..filesystem.inputs import AnyPath, path_text
-from ..naming import run_name, sanitise_device
+from ..naming import graph_of_run, run_name, sanitise_device
 from ..wording import listed
+from .fx_names import GRAPH_FILES
 from .graph import ModelGraph, load_model
 
-MODEL_FILES = ("*.json", "ge_proto_*_Build.txt")
+MODEL_FILES = ("*.json", "ge_proto_*_Build.txt", *GRAPH_FILES)
 """Which files of a folder may be models."""
 
 _SHOWN = 8
@@ -83,6 +84,12 @@ class ModelGraphs:
     def __len__(self) -> int:
         return len(self.graphs)
 
+    def changed(self, change: Callable[[ModelGraph], ModelGraph]) -> ModelGraphs:
+        """Return the same with each model as ``change`` returns it."""
+        found = ModelGraphs([change(graph) for graph in self.graphs], self.path, self.by_name, self.passed_over)
+        found._notes = self._notes
+        return found
+
     @property
     def notes(self) -> List[str]:
         """What is to be said about the files and what was odd in them."""
@@ -130,6 +137,11 @@ class ModelGraphs:
                 if key in names:
                     return names[key]
             found = list(dict.fromkeys(graph for name, graph in self._named.items() if run_name(name) == run_name(key)))
+            of_fx = self._named.get(graph_of_run(key))
+            if not found and of_fx is not None and of_fx.fx:
+                found = [of_fx]
+            elif not found and len(self.graphs) == 1 and self.graphs[0].fx:
+                found = list(self.graphs)
         return found[0] if len(found) == 1 else None
 
     def lacking(self) -> str:

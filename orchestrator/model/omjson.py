@@ -32,7 +32,10 @@ OP_ATTRS = frozenset(
 """Op attributes that a graph keeps."""
 
 DESC_ATTRS = frozenset(
-    ["_datadump_origin_name", "_datadump_origin_output_index", "_datadump_origin_format", "origin_format", "origin_shape"]
+    [
+        "_datadump_origin_name", "_datadump_origin_output_index", "_datadump_origin_format", "origin_format", "origin_shape",
+        "_fx_tensor_name",
+    ]  # fmt: skip
 )
 """Attributes of ``input_desc`` and ``output_desc`` that a graph keeps."""
 

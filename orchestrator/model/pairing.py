@@ -29,11 +29,14 @@ from .row_plan import (
     ONLY_INPUTS,
     OP,
     OUTPUT,
+    OWN_INPUT,
     PAIR,
     Counterpart,
     DumpedOp,
     RowPlan,
 )
+
+_NOT_TOLD = "no dump of this name: the compiler may have fused the op or taken it out, which the original graph does not tell"
 
 
 class Pairing:
@@ -110,6 +113,8 @@ class Pairing:
         if op is None:
             return self._rows_of_unknown(dumped)
         base = self._row(op)
+        if op.put_in:
+            return _each(dumped, base, lambda kind, index: _of_own_input(dumped, kind, index))
         lacking = self._lacking(op, dumped, base)
         if lacking and not dumped.n_inputs and not dumped.n_outputs:
             return lacking
@@ -218,6 +223,8 @@ class Pairing:
                 rows += self._unseen_members(group, seen, absence)
             else:
                 rows.append(self._absent_row(group, absence))
+        if self.graph.fx:
+            rows = [replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD) if row.status == NOT_COMPARED else row for row in rows]
         return rows
 
     def all_come(
@@ -429,6 +436,17 @@ class Pairing:
         why = self._why_not(name, index) if kind == OUTPUT else ""
         reason = "no golden data for %s:%s:%d" % (name, kind, index) + (": " + why if why else "")
         return Counterpart(NOT_COMPARED, reason, name, index, golden_kind=kind)
+
+
+def _of_own_input(dumped: DumpedOp, kind: str, index: int) -> Counterpart:
+    """Return what a tensor of a Cast or TransData that no model has is compared with: the input of its number in the same dump."""
+    if kind == INPUT:
+        note = "%s was put in by the compiler: what it reads stands for golden data, and is judged where it is made" % dumped.op_type
+        return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
+    if index >= dumped.n_inputs:
+        return Counterpart(EXPECTED_ABSENT, "%s was put in by the compiler, and the dump does not hold what it reads" % dumped.op_type)
+    note = "%s was put in by the compiler: compared with what it reads" % dumped.op_type
+    return Counterpart(PAIR, note, dumped.op_name, index, golden_kind=OWN_INPUT)
 
 
 def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart], silent: Optional[str] = None) -> List[RowPlan]:

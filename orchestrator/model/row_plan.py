@@ -15,6 +15,8 @@ OMITTED = "omitted"
 INPUT = "input"
 OUTPUT = "output"
 OP = "op"
+OWN_INPUT = "own_input"
+"""The golden side of a tensor that is compared with an input of its own dump file."""
 
 
 ONLY_INPUTS = "only inputs were dumped"
@@ -70,7 +72,7 @@ class Counterpart:
     origin_format, origin_shape
         Layout and shape of the tensor in the original model, as far as the model file says.
     golden_kind
-        ``output``, or ``input`` of a device dump on the golden side.
+        ``output``, or ``input`` of a device dump on the golden side; ``own_input`` of the target's own dump file.
     quantisation
         (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before they are compared; None: none.
     reshaped
@@ -119,7 +121,7 @@ class RowPlan:
     golden_op, golden_index
         The golden tensor to look up (raw name; the look-up sanitises it); also given where its file is missing.
     golden_kind
-        ``output``; ``input`` only where both sides are device dumps.
+        ``output``; ``input`` only where both sides are device dumps; ``own_input`` of the same file.
     origin_format, origin_shape
         Layout and shape in the original model, as far as the json says.
     reason

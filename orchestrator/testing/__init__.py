@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .server import DumpServer, Event, Report
     from .statistics_files import as_statistics, statistics_dump
     from .synthetic import Network
+    from .torchair import TorchAirGraph
     from .training import Training, Wrong
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "OpFault",
     "Place",
     "Report",
+    "TorchAirGraph",
     "Training",
     "Wrong",
     "as_statistics",
@@ -56,5 +58,6 @@ if not TYPE_CHECKING:
         server=("DumpServer", "Event", "Report"),
         statistics_files=("as_statistics", "statistics_dump"),
         synthetic=("Network",),
+        torchair=("TorchAirGraph",),
         training=("Training", "Wrong"),
     )

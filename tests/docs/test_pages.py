@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -18,6 +19,7 @@ import onnx_models
 import onnx_networks
 import pytest
 from in_process import make_dumps, run_here
+from torchair_runs import torchair_graph
 
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
@@ -145,6 +147,15 @@ def onnx_on_device(folder):
     np.save(str(folder / "decoded.npy"), x)
 
 
+def torchair(folder):
+    """Dumps of a graph of TorchAir that computes a fused op wrong, its FX dump, and a build without fusion."""
+    graph = torchair_graph(fault="AddMul")
+    graph.write_ge(str(folder / "ge"))
+    graph.write_graph(str(folder / "ge"))
+    graph.write_fx(str(folder / "fx"))
+    replace(torchair_graph(), compiled=None).write_ge(str(folder / "unfused"))
+
+
 def dump_folder(folder):
     (folder / "dump").mkdir()
 
@@ -177,6 +188,7 @@ FOLDERS = {
     "docs/submodel.md": submodel,
     "docs/tensorflow.md": listing,
     "docs/testing.md": resblock,
+    "docs/torchair.md": torchair,
     "docs/watch.md": infer,
 }
 """What is there before a page's commands run."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import runpy
 import sys
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import List, Optional, Sequence, Tuple
 
-from ...errors import UsageError
-from ...filesystem.inputs import open_input
+from ..errors import MissingPath, UsageError, require_file
+from ..filesystem.inputs import open_input
+from ..naming import printable
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 
+_PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
 _PLAIN_FLAGS = "bBdEiIOqsSuvx"
 _VALUE_FLAGS = "WX"
 # The new __main__ must outlive the script: threads and exit handlers use its globals.
@@ -76,6 +79,45 @@ def _short_flags(word: str, rest: List[str], options: List[str]) -> Optional[Tup
         options += ["-" + flag, value]
         return None
     return None
+
+
+def script_of(words: Sequence[str]) -> Tuple[Optional[str], List[str], str, str, List[str]]:
+    """Return the word ``python`` and what :func:`parse_python_words` makes of the rest, once there is such a script.
+
+    Parameters
+    ----------
+    words
+        ``python [OPTIONS] SCRIPT ARGS…``, or a .py file and its arguments.
+
+    Raises
+    ------
+    UsageError, MissingPath
+        They are no Python script, or it is not there.
+    """
+    word, rest = _python_word(words)
+    options, kind, target, arguments = parse_python_words(rest)
+    if kind == FILE:
+        if not os.path.exists(target):
+            raise MissingPath(
+                "script %s does not exist" % printable(target),
+                hint="it is read from the current folder",
+            )
+        if not os.path.isdir(target):
+            require_file(target, "script")
+    return word, options, kind, target, arguments
+
+
+def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
+    """Return the word ``python`` (None where the script's name comes first) and what follows."""
+    if not words:
+        raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
+    first = words[0]
+    if _PYTHON_WORD.match(os.path.basename(first)):
+        return first, list(words[1:])
+    if first.endswith((".py", ".pyc", ".pyz")):
+        return None, list(words)
+    hint = "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python command that it starts in the end"
+    raise UsageError("%s is no Python" % printable(first), hint=hint)
 
 
 def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:

@@ -1,0 +1,91 @@
+"""The child's side of ``golden fx dump``: runs the user's script in PyTorch's own Python and keeps what its graphs compute."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, Tuple
+
+from ...errors import EnvironmentProblem, InputError
+from ...interrupts import caused_by_interrupt
+from ..child.serve import Parent
+from ..script import run_as_main
+from .recorder import Recorder, clear
+
+OLDEST = (2, 1)
+
+
+def work(job: Dict[str, Any], parent: Parent) -> int:
+    """Run the script of a job.
+
+    Parameters
+    ----------
+    job
+        ``kind``, ``target``, ``arguments`` of the script, ``out``, ``tokens`` (a list, or None), ``source`` and ``extra``.
+
+    Raises
+    ------
+    EnvironmentProblem
+        There is no PyTorch here, or an older one.
+    InputError
+        The script compiles nothing.
+    """
+    version = require_torch()
+    from .backend import make_backend
+    from .stand_ins import install
+
+    recorder = Recorder(job["out"], job["source"], version, None if job["tokens"] is None else set(job["tokens"]), _rank())
+    clear(recorder.folder)
+    install(make_backend(recorder))
+    complete = False
+    try:
+        run_as_main(job["kind"], job["target"], job["arguments"])
+        complete = True
+    except SystemExit as end:
+        complete = end.code in (None, 0)
+        if not complete:
+            raise InputError("the script ended with exit code %s" % end.code, hint="its own message stands above") from end
+    except BaseException as error:
+        if caused_by_interrupt(error):
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        recorder.close(complete, **job["extra"])
+        parent.tell(state={
+            "folder": recorder.folder, "graphs": recorder.graphs, "calls": recorder.calls, "kept": recorder.kept,
+            "files": len(recorder), "version": version,
+        })  # fmt: skip
+    sys.stdout.flush()
+    if not len(recorder):
+        raise InputError(*_nothing(recorder))
+    return 0
+
+
+def require_torch() -> str:
+    """Return PyTorch's version; raises EnvironmentProblem without one that is new enough."""
+    hint = "golden fx needs PyTorch 2.1 or newer (for the CPU): pip install torch, or name the Python that has it with `python=PATH`"
+    try:
+        import torch
+    except ImportError as error:
+        raise EnvironmentProblem("%s cannot import torch: %s" % (sys.executable, error), hint=hint) from error
+    version = str(torch.__version__)
+    if tuple(int("".join(filter(str.isdigit, part))) for part in version.split("+")[0].split(".")[:2]) < OLDEST:
+        raise EnvironmentProblem("%s has PyTorch %s" % (sys.executable, version), hint=hint)
+    return version
+
+
+def _rank() -> Tuple[int, int]:
+    """Return (world size, number) of this process, as torchrun tells it."""
+    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
+    return (int(size), int(rank)) if size.isdigit() and rank.isdigit() else (1, 0)
+
+
+def _nothing(recorder: Recorder) -> Tuple[str, str]:
+    if recorder.calls:
+        return "none of the %d calls of compiled graphs was kept" % recorder.calls, "`tokens` counts the calls of each graph from 0"
+    if recorder.graphs:
+        return "the script compiles %d graphs and calls none" % recorder.graphs, "call the compiled model once in the script"
+    return (
+        "the script compiles nothing",
+        "its model must go through torch.compile (for the NPU: with torchair's backend), and be called, in the script's own process",
+    )

@@ -1,0 +1,75 @@
+"""The original graphs of TorchAir, with the ops that were dumped."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from typing import Dict, Optional, Tuple
+
+from ..dumps.container import DumpFile
+from ..dumps.golden import GoldenSet
+from ..dumps.listing import DumpEntry
+from ..dumps.tree import DumpTree
+from ..errors import GoldwatchError
+from ..model.fx_names import GRAPH_FILES
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
+from ..model.torchair import fitted
+from ..naming import sanitise_golden
+
+_IN_TREE = re.compile(r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global_rank[0-9]+\Z")
+
+
+def graphs_beside(target: str) -> Optional[str]:
+    """Return the folder at or above TARGET where TorchAir wrote its original graphs; None where there are none.
+
+    They lie beside the folders of ranks or of times.
+    """
+    folder = target
+    while True:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            names = []
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES):
+            return folder
+        folder = os.path.abspath(folder)
+        if _IN_TREE.match(os.path.basename(folder)) is None:
+            return None
+        folder = os.path.dirname(folder)
+
+
+def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
+    """Return the models, TorchAir's original graphs with the fused ops of a tree in their members' place.
+
+    Dumps for golden data are of a build without fusion where they lack an op of the tree, else of the same build.
+    """
+    dumped: Dict[ModelGraph, Dict[str, DumpEntry]] = {}
+    for combo in tree.combos:
+        graph = graphs.of(combo.place.model)
+        if graph is not None and graph.fx:
+            dumped.setdefault(graph, {}).update((entry.name.op_name, entry) for entry in combo.files)
+    if not dumped:
+        return graphs
+    theirs = set(golden.dumps)
+    unfused = golden.kind == "npu" and any(sanitise_golden(name) not in theirs for names in dumped.values() for name in names)
+
+    def with_dumps(graph: ModelGraph) -> ModelGraph:
+        found = dumped.get(graph)
+        if found is None:
+            return graph
+        ran = {name: (entry.name.op_type, entry.name.timestamp_us) for name, entry in found.items()}
+        return fitted(graph, ran, lambda name: _held(found[name]), unfused)
+
+    return graphs.changed(with_dumps)
+
+
+def _held(entry: DumpEntry) -> Optional[Tuple[int, int]]:
+    """Return how many inputs and outputs a dump holds; None where its header cannot be read."""
+    try:
+        dump = DumpFile.open(entry.path)
+    except (GoldwatchError, OSError):
+        return None
+    return len(dump.inputs), len(dump.outputs)
+

@@ -1,0 +1,146 @@
+"""The original graph that TorchAir gives to GE, and what a device dumped of it: ops that GE fused take their members' place.
+
+Source: the vendor's guide to comparing TorchAir's dumps: a fused op's name is its members' names joined without a separator (longest
+match), its inputs are the first member's, its outputs the last's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..naming import sanitise_device
+from .graph import ModelGraph
+from .groups import FOLLOWING_TYPES
+from .nodes import OpNode, TensorDesc, desc_at
+
+Counts = Callable[[str], Optional[Tuple[int, int]]]
+"""From a dumped op's name to how many inputs and outputs its dump holds; None where that is not known."""
+
+
+def fitted(graph: ModelGraph, dumped: Mapping[str, Tuple[str, int]], counts: Counts, unfused: bool) -> ModelGraph:
+    """Return the original graph with the ops that were dumped: fused ones in their members' place, casts that GE put in where they ran.
+
+    Parameters
+    ----------
+    dumped
+        The names of the dumped ops, as the device writes them, each with its type and when it ran (microseconds since the epoch).
+    counts
+        Tells what a fused op's dump holds.
+    unfused
+        The golden data are a build without fusion: pairs by the members' own names, not by FX nodes.
+    """
+    own = {sanitise_device(op.name): op for op in graph.ops}
+    fused: Dict[str, List[OpNode]] = {}
+    taken: Dict[int, str] = {}
+    for name in dumped:
+        members = None if name in own else members_of(name, own)
+        if members is not None and not any(op.position in taken for op in members):
+            fused[name] = members
+            taken.update((op.position, name) for op in members)
+    ops = [_by_own_name(op) for op in graph.ops] if unfused else list(graph.ops)
+    put_in = [name for name, (op_type, _) in dumped.items() if name not in own and name not in fused and op_type in FOLLOWING_TYPES]
+    if not fused and not put_in and not unfused:
+        return graph
+    made = {name: _fused(name, [ops[op.position] for op in members], counts(name), unfused, graph) for name, members in fused.items()}
+    moved: Dict[Tuple[str, int], Tuple[str, int]] = {}
+    for op, outputs in made.values():
+        moved.update((old, (op.name, number)) for number, old in enumerate(outputs))
+    kept = []
+    for op in ops:
+        into = taken.get(op.position)
+        if into is not None and fused[into][-1].position != op.position:
+            continue
+        op = op if into is None else made[into][0]
+        inputs = tuple(None if source is None else moved.get(source, source) for source in op.inputs)
+        kept.append(replace(op, inputs=inputs))
+    kept = _with_put_in(kept, put_in, dumped)
+    kept = [replace(op, position=number, id=number) for number, op in enumerate(kept)]
+    return ModelGraph(graph.name, graph.graph_names, kept, graph.notes, graph.path, graph.command, fx=True, unfused=unfused)
+
+
+def _with_put_in(ops: List[OpNode], put_in: Sequence[str], dumped: Mapping[str, Tuple[str, int]]) -> List[OpNode]:
+    """Return the ops with those that the compiler put in, each before the first op that ran later; what they read is not known."""
+    waiting = sorted(put_in, key=lambda name: dumped[name][1])
+    found: List[OpNode] = []
+    for op in ops:
+        ran = dumped.get(sanitise_device(op.name))
+        while waiting and ran is not None and dumped[waiting[0]][1] < ran[1]:
+            found.append(_put_in(waiting.pop(0), dumped))
+        found.append(op)
+    return found + [_put_in(name, dumped) for name in waiting]
+
+
+def _put_in(name: str, dumped: Mapping[str, Tuple[str, int]]) -> OpNode:
+    # Who feeds it no file tells: a producer of this name is in no graph.
+    source = ("what %s reads" % name, 0)
+    return OpNode(name, dumped[name][0], 0, 0, 0, inputs=(source,), output_descs=(TensorDesc(),), original_names=(), put_in=True)
+
+
+def members_of(name: str, own: Mapping[str, OpNode]) -> Optional[List[OpNode]]:
+    """Return the ops whose names, as the device writes them, make up a fused op's name; None where none do.
+
+    The longest name that fits comes first; where the rest is then no name, the next shorter one is tried.
+    """
+    longest = max(map(len, own), default=0)
+    dead = set()
+    found: List[OpNode] = []
+    # (where the next name begins, how long it may be at most)
+    stack = [(0, longest)]
+    while stack:
+        begin, most = stack.pop()
+        for length in range(min(most, len(name) - begin), 0, -1):
+            op = own.get(name[begin : begin + length])
+            if op is None or begin + length in dead:
+                continue
+            stack.append((begin, length - 1))
+            found.append(op)
+            if begin + length == len(name):
+                return found
+            stack.append((begin + length, longest))
+            break
+        else:
+            dead.add(begin)
+            if found:
+                found.pop()
+    return None
+
+
+def _by_own_name(op: OpNode) -> OpNode:
+    descs = tuple(replace(desc, origin_name=None, origin_index=None) for desc in op.output_descs)
+    return replace(op, original_names=None, output_descs=descs)
+
+
+def _fused(
+    name: str, members: List[OpNode], held: Optional[Tuple[int, int]], unfused: bool, graph: ModelGraph
+) -> Tuple[OpNode, List[Tuple[str, int]]]:
+    """Return the fused op, and which output of which member each of its outputs is."""
+    first, last = members[0], members[-1]
+    names = {op.name for op in members}
+    # What comes from outside, member by member; where the dump holds another number only the first one's own are certain.
+    outside = [(source, desc_at(op.input_descs, number)) for op in members for number, source in enumerate(op.inputs)
+               if source is not None and source[0] not in names]  # fmt: skip
+    own = [pair for pair in outside[: len(first.inputs)] if pair[0] in first.inputs]
+    inputs = outside if held is None or held[0] == len(outside) else own
+    outputs = [(last.name, number) for number in range(len(last.output_descs))]
+    if held is not None and held[1] > len(outputs):
+        leaving = [(op.name, number) for op in members for number in range(len(op.output_descs))
+                   if op is last or any(reader.name not in names for reader in graph.consumers(op, number))]  # fmt: skip
+        outputs = leaving if len(leaving) == held[1] else outputs
+    by_name = {op.name: op for op in members}
+    descs = []
+    for member, number in outputs:
+        desc = by_name[member].output_descs[number]
+        descs.append(replace(desc, origin_name=member, origin_index=number) if unfused else desc)
+    originals = tuple(dict.fromkeys(original for op in members for original in op.originals))
+    op = replace(
+        last,
+        name=name,
+        type="AutomaticBufferFusionOp",
+        inputs=tuple(source for source, _ in inputs),
+        input_descs=tuple(desc for _, desc in inputs),
+        controls=(),
+        output_descs=tuple(descs),
+        original_names=originals,
+    )
+    return op, outputs

@@ -1,0 +1,5 @@
+import torch
+
+
+def _device_constructors():
+    return {torch.zeros}

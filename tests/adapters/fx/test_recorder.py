@@ -1,0 +1,82 @@
+"""What is kept of a graph's calls, without PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+import jsonschema
+import numpy as np
+
+from goldwatch.adapters.fx.backend import numbered
+from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
+from goldwatch.dumps.golden import GoldenSet
+from goldwatch.naming import parse_fx_name
+from goldwatch.schemas import load_schema
+
+
+class Tensor:
+    """Has what tells a tensor from a number."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values, np.float32)
+
+    def detach(self):
+        return self
+
+
+def array_of(value):
+    return value.values if isinstance(value, Tensor) else value
+
+
+def test_values_are_numbered_as_torchair_numbers_them():
+    tensors = [Tensor([1]), Tensor([2])]
+    found = numbered([Tensor([0]), tensors, 3, [4, 5], None, "x", True, [None, tensors[0]], []], array_of)
+    assert [(numbers, np.asarray(value).tolist()) for numbers, value in found] == [
+        ((0,), [0]), ((1, 0), [1]), ((1, 1), [2]), ((2,), 3), ((3,), [4, 5]), ((6,), True),
+    ]  # fmt: skip
+
+
+def test_files_hold_what_a_node_read_and_wrote_whatever_becomes_of_it_later(tmp_path):
+    recorder = Recorder(str(tmp_path), {"script": "0" * 64}, "2.9.1", {1})
+    graph = recorder.graph()
+    assert graph.call() is None  # token 0 is not wanted
+    call = graph.call()
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    call.write("add_1", "aten.add.Tensor", "INPUT", [((0,), values), ((1, 0), np.float32(2)), ((2,), np.array("text"))])
+    values += 1
+    call.write("add_1", "aten.add.Tensor", "OUTPUT", [((0,), values.T)])
+    values[:] = np.nan
+    call.close()
+    recorder.close(True, python="p")
+    folder = tmp_path / "worldsize1_global_rank0" / "graph_1" / "1"
+    found = {parse_fx_name(name).op_name: np.load(str(folder / name)) for name in os.listdir(str(folder))}
+    assert found["add_1-aten.add.Tensor.INPUT"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert found["add_1-aten.add.Tensor.INPUT.1"].shape == ()
+    assert found["add_1-aten.add.Tensor.OUTPUT"].tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert found["add_1-aten.add.Tensor.OUTPUT"].flags.c_contiguous
+    manifest = json.loads((folder.parent.parent / "manifest.json").read_text())
+    jsonschema.validate(manifest, load_schema("manifest"))
+    for entry in manifest["tensors"]:
+        data = (folder.parent.parent / entry["file"]).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == entry["sha256"]
+    assert [entry["reason"] for entry in manifest["skipped"]] == ["it is no array of numbers"]
+    golden = GoldenSet(str(tmp_path)).find("add_1-aten.add.Tensor.OUTPUT", 0)
+    assert golden is not None and golden.kind == "npy"
+    clear(str(tmp_path))
+    assert fx_files(str(tmp_path)) == []
+
+
+def test_the_first_node_that_makes_nan_of_finite_values_is_named(tmp_path):
+    recorder = Recorder(str(tmp_path), {}, "2.9.1")
+    call = recorder.graph().call()
+    bad = np.array([np.nan, 1], np.float32)
+    for node, read, wrote in (("log", np.ones(2, np.float32), bad), ("add", bad, bad)):
+        call.write(node, "aten.%s.default" % node, "INPUT", [((0,), read)])
+        call.write(node, "aten.%s.default" % node, "OUTPUT", [((0,), wrote)])
+    call.close()
+    recorder.close(True)
+    manifest = json.loads((tmp_path / "worldsize1_global_rank0" / "manifest.json").read_text())
+    assert manifest["not_finite"]["tensors"] == 2
+    assert manifest["not_finite"]["first"]["tensor"] == "log-aten.log.default.OUTPUT:0"
