@@ -107,6 +107,9 @@ def make_options(
         raise UsageError("--quant-json and --unfused-om exclude each other")
     code, arguments = user_code(given)
     own = code.names
+    exact = bool(given.get("exact"))
+    if exact and (given["limit_texts"] or given["limits_name"] or given["metrics"]):
+        raise UsageError("--exact compares bytes: --limit, --limits and --metrics are for numbers")
     return ComparisonOptions(
         target=target,
         golden=golden,
@@ -131,6 +134,7 @@ def make_options(
         original=given["original"],
         recompute=given["recompute"],
         plan=plan,
+        exact=exact,
     )
 
 
@@ -147,11 +151,14 @@ def make_options(
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
 @asked_option
+@click.option("--exact", is_flag=True, help="Compare two runs of one model bit for bit: GOLDEN is the other run.")
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it; GOLDEN holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit
     code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
+
+    With --exact: which op is the first that makes other bytes of equal inputs.
 
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """

@@ -143,7 +143,7 @@ def next_words(result: RunResult) -> List[str]:
     if summary.first is not None:
         culprits.append((summary.first.op, summary.first.place))
     for op, place in culprits:
-        words = words or closer_words(result.options, op, place)
+        words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
     out = result.options.out
     kind = next(iter(FILES))
     report = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])

@@ -67,6 +67,8 @@ class Settings:
         The user's own, which win over the built-in ones.
     max_elements
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
+    exact
+        Bytes are compared (:mod:`goldwatch.comparing.bitwise`), and nothing else is computed.
     prepare
         Makes of each finished row what storing it needs, in the process that compared it; None: nothing is made.
     """
@@ -78,6 +80,7 @@ class Settings:
     conversions: UserConversions = UserConversions()
     max_elements: int = 0
     prepare: Optional[Callable[[Row], Any]] = None
+    exact: bool = False
 
 
 @quickly_made

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
+from ..comparing.bitwise import DECIDED_BY, EXACT_METRICS
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..config.plan import DumpPlan
@@ -15,7 +16,7 @@ from ..model.graphs import ModelGraphs, load_models, model_files
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
-from ..verdict.limits import Limits
+from ..verdict.limits import Limits, parse_limit
 from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
@@ -24,6 +25,7 @@ LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
 
 _MODELS_SHOWN = 3
+_EXACT_LIMITS = Limits((parse_limit(DECIDED_BY),))
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class ComparisonOptions:
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     plan
         What the device was asked to dump: what that leaves out is not missing. None: nobody says.
+    exact
+        Bytes are compared: ``metrics`` and ``limits`` are those of :mod:`goldwatch.comparing.bitwise`, whatever is given here.
     """
 
     target: str
@@ -98,8 +102,14 @@ class ComparisonOptions:
     original: Optional[str] = None
     recompute: str = AUTO
     plan: Optional[DumpPlan] = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.exact:
+            # The class is frozen for its users.
+            self.__dict__.update(metrics=EXACT_METRICS, limits=_EXACT_LIMITS, recompute="none")
+            if self.max_elements or self.custom or self.overflow or self.quantisation or self.unfused:
+                raise UsageError("bytes are compared as they are stored: no samples, metrics of your own, OverFlow or second models")
         if (self.op_range or self.select) and self.model is None:
             raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
         if self.op_range and self.select:
@@ -172,7 +182,7 @@ class ComparisonOptions:
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
         code = self.user_code
         own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements)
+        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements, exact=self.exact)
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -201,6 +211,8 @@ class ComparisonOptions:
             found["max_elements"] = self.max_elements
         if self.plan is not None:
             found["plan"] = self.plan.to_document()
+        if self.exact:
+            found["exact"] = True
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
             found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
@@ -235,6 +247,7 @@ class ComparisonOptions:
                 max_elements=int(found.get("max_elements", 0)),
                 metric_arguments={name: entry for name, entry in own.items() if entry},
                 plan=DumpPlan.from_document(found["plan"]) if "plan" in found else None,
+                exact=bool(found.get("exact")),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None

@@ -118,7 +118,7 @@ def result_chunks(
     omitted
         (tensor, reason) of what by the pairing rules has no row.
     comparison
-        What was compared, where it was not a device's outputs with golden data: ``replay``.
+        What was compared, where it was not a device's outputs with golden data: ``replay``, or ``exact``, two runs bit for bit.
     """
     yield head_text(summary, limits, comparison)
     separator = FIRST_ROW

@@ -8,6 +8,7 @@ from ..columns import shorten
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..shortening import LONGEST, shorten_all
+from ..verdict.culprits import REPLAY
 from ..verdict.judging import metric_number
 from .mdtext import block, code, plain
 from .told import ReportFile
@@ -70,7 +71,7 @@ class MarkdownFile(ReportFile):
 
     def _head(self) -> None:
         told, summary = self.told, self.told.summary
-        what = "goldwatch replay" if told.comparison else "goldwatch"
+        what = "goldwatch replay" if told.comparison == REPLAY else "goldwatch"
         state = "" if told.finished else " (not finished)"
         counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
         self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))
