@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..comparing.row import FAIL, Row
 from ..dumps.place import Place
@@ -14,7 +14,7 @@ from .first_divergence import FirstDivergence, divergence_of
 from .inputs import BAD, GOOD, Inputs, overall
 from .limits import Limits
 from .observations import Observations, ObservedOp
-from .seen import SeenRow, seen_row
+from .seen import Observation, SeenRow, seen_row
 from .sentences import where_words
 from .summary import Summary, nothing_more
 
@@ -24,7 +24,7 @@ EXACT = "exact"
 _SHOWN = 3
 
 
-class _Differing(NamedTuple):
+class Differing(NamedTuple):
     """An operator with an output that differs, and what its inputs are."""
 
     op: ObservedOp
@@ -49,9 +49,9 @@ def compared_exactly(
     """
     seen = Observations(rows)
     inputs = Inputs(seen, graph)
-    differing = [_Differing(op, overall(inputs.of(op))) for op in seen.ordered() if _fails(op, "outputs")]
-    only_inputs = [_Differing(op, BAD) for op in seen.ordered() if not differing and _fails(op, "inputs")]
-    models: Dict[Optional[str], _Differing] = {}
+    differing = differing_ops(seen, inputs)
+    only_inputs = [Differing(op, BAD) for op in seen.ordered() if not differing and _fails(op.inputs)]
+    models: Dict[Optional[str], Differing] = {}
     for one in differing or only_inputs:
         model = run_name(one.op.place.model)
         if model not in models or (one.inputs == GOOD != models[model].inputs):
@@ -75,11 +75,16 @@ def compared_exactly(
     return replace(summary, first=first, suspects=(), models=told, sentence=sentence, culprit=culprit)
 
 
-def _fails(op: ObservedOp, kind: str) -> bool:
-    return any(tensor.verdict == FAIL for tensor in getattr(op, kind).values())
+def differing_ops(seen: Observations, inputs: Inputs) -> List[Differing]:
+    """Return the operators of which an output differs, in execution order."""
+    return [Differing(op, overall(inputs.of(op))) for op in seen.ordered() if _fails(op.outputs)]
 
 
-def _sentence(first: FirstDivergence, differing: List[_Differing]) -> str:
+def _fails(tensors: Mapping[int, Observation]) -> bool:
+    return any(tensor.verdict == FAIL for tensor in tensors.values())
+
+
+def _sentence(first: FirstDivergence, differing: List[Differing]) -> str:
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     where = where_words(first.place)
     found = "%s: %s" % (first.tensor, first.reason)
