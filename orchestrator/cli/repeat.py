@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Set, Tuple
 
 import click
 
@@ -42,8 +42,8 @@ _FORM = "goldwatch repeat N --dumps FOLDER -o OUT -- PROGRAM, or goldwatch repea
 def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
     """Run a program N times and compare its dumps bit for bit, each run with the first.
 
-    After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are there already (--folders). Exit code: 0 all
-    runs are equal, 1 one differs, 3 something could not be compared, 4 bad input or nothing was dumped, 5 the program failed.
+    After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are there already (--folders). Exit code:
+    0 all runs are equal, 1 one differs, 3 something could not be compared, 4 bad input or nothing was dumped, 5 the program failed.
 
     Example: goldwatch repeat 5 --dumps dump -o out -- ./infer --model net.om
     """
@@ -97,7 +97,7 @@ def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
     return folders
 
 
-def _entries(folder: str) -> "set[str]":
+def _entries(folder: str) -> Set[str]:
     return set(os.listdir(folder)) if os.path.isdir(folder) else set()
 
 

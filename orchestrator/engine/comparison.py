@@ -247,6 +247,7 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..verdict.exact import EXACT, compared_exactly
         from ..verdict.explaining import TensorReader
+        from ..verdict.final_outputs import OUTPUTS, of_outputs
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .by_computing import judge_by_computing
@@ -262,8 +263,9 @@ class Run:
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
-        # Of bytes nothing is to be explained by a second look at the numbers.
-        reader = TensorReader() if self.options.exact else self.reader or RunReader(self.engine, recomputation)
+        # Of bytes, and of final outputs, nothing is to be explained by a second look at the numbers.
+        plain = self.options.exact or self.options.outputs is not None
+        reader = TensorReader() if plain else self.reader or RunReader(self.engine, recomputation)
         if self.graphs and isinstance(reader, RunReader) and self.options.recompute != "none":
             with self.store.transaction():
                 judge_by_computing(self.engine, reader)
@@ -276,13 +278,15 @@ class Run:
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             if self.options.exact:
                 summary = compared_exactly(summary, results.rows, self.options.limits, self.graphs, results.whole)
+            elif self.options.outputs is not None:
+                summary = of_outputs(summary)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
             told = (tuple(dict.fromkeys([*self.notes, *recomputation.notes])), tuple(self.left_out))
-            comparison = EXACT if self.options.exact else ""
+            comparison = EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
             how = {**forgiving, **lacking, "comparison": comparison}
             keep_judgement(self.store, how, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits, comparison)

@@ -18,6 +18,7 @@ from ..results.stepops import STEP_OP_FILE
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY
 from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary
 from ..wording import plural
@@ -109,6 +110,7 @@ class RunResult:
         with RunStore.open(self.options.out) as store:
             summary = plain_tree(self.summary.document())
             kind = EXACT if self.options.exact else "" if self.summary.culprits is None else REPLAY
+            kind = kind or ("" if self.options.outputs is None else OUTPUTS)
             yield from result_chunks(summary, self.options.limits, store.rows("index"), store.events.omitted(), self.options.metrics, kind)
 
     def to_pandas(self) -> Any:

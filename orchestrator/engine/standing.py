@@ -13,6 +13,7 @@ from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
 from ..verdict.exact import compared_exactly
+from ..verdict.final_outputs import of_outputs
 from ..verdict.run_sentence import run_sentence
 from ..verdict.stored_summary import summary_of, summary_tree
 from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
@@ -111,6 +112,8 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
     if options.exact:
         summary = compared_exactly(summary, list(store.rows("index")), options.limits, graphs)
+    elif options.outputs is not None:
+        summary = of_outputs(summary)
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)
     selected = bool(store.get("inputs").get("ops"))

@@ -13,6 +13,7 @@ from ..results.counts import rows_of
 from ..results.told import ReportFile, Told
 from ..verdict.culprits import REPLAY
 from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
 from .details import Details
 from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
@@ -120,7 +121,7 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
 
 def _title(told: Told) -> str:
     what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
-    kind = {REPLAY: "replay", EXACT: "exact comparison"}.get(told.comparison, "comparison")
+    kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(told.comparison, "comparison")
     return "%s of %s: %s" % (kind, what, told.summary["verdict"])
 
 

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..columns import broken, cut, padded, width_of, wrap
+from ..comparing.agreement import IOU, MATCHED, TOP1, TOP5
 from ..comparing.bitwise import COUNT, STRETCHES, ULPS
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -18,6 +19,7 @@ from .placenames import place_names
 
 SHOWN_ROWS = 20
 _METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euclid", "MaxAbsoluteError": "max abs"}
+_AGREEMENT = {TOP1: "top-1", TOP5: "top-5", MATCHED: "boxes", IOU: "IoU"}
 _EXACT_METRICS = {COUNT: "differ", ULPS: "ulps", STRETCHES: "stretches"}
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
@@ -60,7 +62,9 @@ def render_table(
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
-    metrics = _EXACT_METRICS if any(COUNT in row.metrics for row in chosen) else _METRICS
+    told = {name for row in chosen for name in row.metrics}
+    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
+    metrics = _EXACT_METRICS if COUNT in told else {**_METRICS, **agreement}
     table = [_line(row, first_tensor, metrics) for row in chosen]
     names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
     last = ""
