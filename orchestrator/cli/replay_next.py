@@ -33,7 +33,7 @@ def replay_words(result: RunResult) -> List[str]:
     None where no original model is near, and where the comparison itself computed an operator wrong by it.
     """
     options = result.options
-    plain = options.quantisation is None and options.unfused is None and options.custom is None and not options.exact
+    plain = options.quantisation is None and options.unfused is None and options.custom is None and not options.exact and options.outputs is None
     if result.summary.verdict != FAIL or result.summary.culprits is not None or not plain:
         return []
     recomputed = result.summary.recomputed or {}

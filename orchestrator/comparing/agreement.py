@@ -5,9 +5,9 @@ best classes that are among the target's. They are for floats [samples, classes]
 of more than five.
 
 MatchedBoxes is 2·m / (a + b), where m of a target's a boxes and golden's b are matched, MeanIoU the mean over these m (0 without any).
-Boxes match whose classes are equal and whose intersection is half of their union or more, as in PASCAL VOC (Everingham and others, "The PASCAL
-Visual Object Classes Challenge", 2010); golden's are taken by falling score, each with the box that fits it best of those that are left.
-A box without an area, or with a score of 0 or less, is padding. Two sides without a box agree.
+Boxes match whose classes are equal and whose intersection is half of their union or more, as in PASCAL VOC (Everingham and others, "The
+PASCAL Visual Object Classes Challenge", 2010); golden's are taken by falling score, each with the box that fits it best of those that are
+left. A box without an area, or with a score of 0 or less, is padding. Two sides without a box agree.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
+    from .outputs import write_outputs
     from .server import DumpServer, Event, Report
     from .synthetic import Network
     from .training import Training, Wrong
@@ -40,6 +41,7 @@ __all__ = [
     "recorded",
     "statistics",
     "write_files",
+    "write_outputs",
 ]
 
 if not TYPE_CHECKING:
@@ -50,6 +52,7 @@ if not TYPE_CHECKING:
         faults=("Fault", "quota"),
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
+        outputs=("write_outputs",),
         server=("DumpServer", "Event", "Report"),
         synthetic=("Network",),
         training=("Training", "Wrong"),

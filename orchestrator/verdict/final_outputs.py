@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..wording import plural
 from .judging import beside_limit
 from .summary import Summary
 
@@ -23,8 +22,9 @@ def of_outputs(summary: Summary) -> Summary:
     value = first.reason
     if first.metric is not None and first.value is not None and first.limit is not None:
         value = "%s %s, limit %s %.9g" % (first.metric, beside_limit(first.value, first.limit), first.limit.comparison, first.limit.value)
-    what = "%d of %s" % (summary.failed, plural(summary.passed + summary.failed, "output"))
-    said = "The network is wrong: %s outside limits, the first is %s (%s). %s" % (what, first.tensor, value, _DUMP)
+    total = summary.passed + summary.failed
+    what = "its output is" if total == 1 else "%d of %d outputs are" % (summary.failed, total)
+    said = "The network is wrong: %s outside limits; %s has %s. %s" % (what, first.tensor, value, _DUMP)
     return replace(summary, suspects=(), culprit=None, sentence=said)
 
 
