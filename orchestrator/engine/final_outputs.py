@@ -44,11 +44,11 @@ from .signature import Signature, look_at
 _FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
 _FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"
 _MOST_TEXT_BYTES = 256 << 20
-_GIVE = "-f OM.json tells which output each is (atc --mode=1), or --outputs NAME=FILE does, NAME as in GOLDEN"
+_GIVE = "the json of the om (atc --mode=1) tells which output each is; or name them: NAME=FILE, NAME as in GOLDEN"
 
 
 class OutputText(NamedTuple):
-    """What ``--outputs NAME=FILE[:DTYPE[:SHAPE]]`` says; None for what it does not."""
+    """What ``NAME=FILE[:DTYPE[:SHAPE]]`` says; None for what it does not."""
 
     name: str
     file: str
@@ -57,7 +57,7 @@ class OutputText(NamedTuple):
 
 
 def parse_output(text: str) -> OutputText:
-    """Return what an ``--outputs`` says; raises UsageError where it is another form."""
+    """Return what such a text says; raises UsageError where it is another form."""
     name, sign, rest = text.partition("=")
     parts = rest.rsplit(":", 2)
     shape: Optional[Tuple[int, ...]] = None
@@ -66,7 +66,7 @@ def parse_output(text: str) -> OutputText:
     dtype = dtype_by_name(parts[-1]) if len(parts) > 1 else None
     file = ":".join(parts[:-1] if dtype is not None else parts)
     if not name.strip() or not sign or not file:
-        raise UsageError("--outputs %s: expected which output it is, and its file" % text, hint=_FORM)
+        raise UsageError("%r: expected which output it is, and its file" % text, hint=_FORM)
     return OutputText(name.strip(), file, dtype, shape)
 
 
@@ -148,7 +148,7 @@ class _FinalOutputs(Source):
                 samples.setdefault(match.group("name"), {})[int(match.group("number"))] = os.path.join(base, match.group(0))
         if not folders:
             text = "TARGET: %s: it holds no output of a network: NAME_0.bin, .npy or .txt" % self.options.target
-            raise InputError(text, hint="--outputs NAME=FILE names them")
+            raise InputError(text, hint="name them: NAME=FILE")
         newest = max(folders)
         if len(folders) > 1:
             self.notes.append("took %s, the last of %s with outputs" % (newest, plural(len(folders), "folder")))
@@ -156,7 +156,7 @@ class _FinalOutputs(Source):
         if len(samples) > 1:
             raise InputError(
                 "TARGET: %s holds the outputs of %d inputs: %s" % (newest, len(samples), listed(sorted(samples), 4)),
-                hint="golden data are of one: name its files, --outputs 0=%s" % next(iter(samples[min(samples)].values())),
+                hint="golden data are of one: name its files, such as 0=%s" % next(iter(samples[min(samples)].values())),
             )
         ((_, numbers),) = samples.items()
         return (_Output(OutputText(str(number), numbers[number]), number) for number in sorted(numbers))
