@@ -151,7 +151,7 @@ class DeviceDump:
         """Return kind, tensors of that kind, and number of ``input:N`` or ``output:N``; UsageError where there is none such."""
         kind, _, index = tensor.partition(":")
         given = list(self.inputs if kind == "input" else self.outputs)
-        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source or self.version != 2:
+        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source:
             raise UsageError("%s has no tensor %s that could be %s" % (self.name, tensor, what), hint="for example output:0")
         return kind, given, int(index)
 
@@ -169,6 +169,8 @@ class DeviceDump:
             There is no such tensor, or the file is not made of tensors.
         """
         kind, given, number = self._tensor(tensor, "left out")
+        if self.version != 2:
+            raise UsageError("%s is of version 1, whose sizes are those of its data" % self.name)
         given[number] = _unwritten(given[number])
         return replace(self, inputs=given) if kind == "input" else replace(self, outputs=given)
 
