@@ -9,9 +9,10 @@ import sys
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
+
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_files
-from in_process import run_here
 
 PROGRAM = """
 import os, shutil, sys

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from goldwatch.comparing.agreement import Agreement, parse_boxes
-from goldwatch.errors import NotComparable, UsageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from goldwatch.comparing.agreement import Agreement, parse_boxes
+from goldwatch.errors import NotComparable, UsageError
 
 
 def measured(x, y, boxes=None):

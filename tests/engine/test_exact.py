@@ -10,11 +10,12 @@ import os
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
+
 from goldwatch import compare, open_result
 from goldwatch.errors import UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_files
-from in_process import run_here
 
 VALUES = np.linspace(-2, 2, 2 * 20 * 3 * 4).reshape(2, 20, 3, 4).astype(np.float16)
 

@@ -9,12 +9,13 @@ import shutil
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
+
 from goldwatch import compare
 from goldwatch.engine.final_outputs import parse_output
 from goldwatch.errors import UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_outputs
-from in_process import run_here
 
 SCORES = np.random.RandomState(0).standard_normal((4, 20)).astype(np.float32)
 BOXES = np.array([[[0, 0, 10, 10, 0.9, 1], [20, 20, 30, 30, 0.8, 2], [0, 0, 0, 0, 0, 0]]], np.float32)
