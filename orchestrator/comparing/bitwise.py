@@ -39,8 +39,8 @@ DECIDED_BY = "%s<=0" % DIFFERENT
 
 LEAST_TOLD = 8
 
-# A whole number of elements of every type, and small enough to stay in the processor's cache.
-_PIECE_BYTES = 3 << 18
+# A whole number of elements of every type, in the cache, and small enough that the memory of the last piece is taken again.
+_PIECE_BYTES = 3 << 16
 _BYTE = dtype_by_numpy(np.uint8)
 
 

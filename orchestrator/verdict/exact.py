@@ -96,7 +96,7 @@ def _sentence(first: FirstDivergence, differing: List[Differing]) -> str:
         more = ": the two runs were given other data" if first.inputs == BAD else ": what feeds it may differ"
         others = "" if len(differing) == 1 else " %s in all." % _differ(differing)
         return "%s is the first operator that differs%s, %s%s; %s.%s" % (named, where, what, more, found, others)
-    text = "%s is the first operator whose inputs are equal and whose output is not%s; %s." % (named, where, found)
+    text = "%s is the first operator%s whose inputs are equal and whose output is not; %s." % (named, where, found)
     before = differing[: next(number for number, one in enumerate(differing) if one.op is equal[0])]
     if before:
         names = listed([one.op.name for one in before], _SHOWN)

@@ -71,7 +71,7 @@ def test_the_first_op_is_named_that_makes_other_bytes_of_equal_inputs(tmp_path, 
     assert done.returncode == 1, done.stderr
     first = document["summary"]["first_divergence"]
     assert (first["op"], first["inputs"], document["comparison"]) == ("b", "good", "exact")
-    assert "b (Relu) is the first operator whose inputs are equal and whose output is not in step 0 on device 0" in done.stdout
+    assert "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal and whose output is not; b:output:0" in done.stdout
     assert "the first at [0, 5, 0, 0] (NC1HWC0 [0, 0, 0, 0, 5])" in done.stdout
     (row,) = (row for row in document["rows"] if (row["op"], row["kind"]) == ("b", "output"))
     assert row["metrics"] == {
@@ -98,7 +98,7 @@ def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
     two_runs(tmp_path, ("b:output:0", "c:output:0"), only="output")
     done, document = exactly(tmp_path, "-f", "net.json")
     assert document["summary"]["first_divergence"]["op"] == "b", done.stdout
-    assert "b (Relu) is the first operator whose inputs are equal" in done.stdout
+    assert "b (Relu) is the first operator in step 0 on device 0 whose inputs are equal" in done.stdout
     done, document = exactly(tmp_path, "--force")
     assert document["summary"]["first_divergence"]["inputs"] == "unknown"
     assert "b (Relu) is the first operator that differs in step 0 on device 0, of which not all inputs were compared" in done.stdout
@@ -122,7 +122,7 @@ def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
             write_files(str(tmp_path / run), changed(model.dumps(device=device, step=step), names))
     done, document = exactly(tmp_path)
     assert done.returncode == 1
-    assert "in step 2 on device 1; b:output:0" in done.stdout
+    assert "b (Relu) is the first operator in step 2 on device 1 whose inputs are equal" in done.stdout
     assert document["summary"]["devices_agree"] is False
 
 
