@@ -96,7 +96,8 @@ class Agreement:
             if not shape or len(columns) != shape[-1]:
                 expected = "%d numbers" % len(columns) if columns else "4 to 7 numbers, or their columns named"
                 raise NotComparable("boxes of shape %s: expected %s a row" % (list(shape), expected))
-            return _boxes(*(side.reshape(-1, len(columns)).astype(np.float64) for side in (x, y)), columns)
+            mine, theirs = (side.reshape(-1, len(columns)).astype(np.float64) for side in (x, y))
+            return _boxes(mine, theirs, columns)
         sizes = [size for size in shape if size != 1]
         rows = 1 if len(sizes) == 1 else sizes[0] if len(sizes) == 2 else 0
         if not rows or x.dtype.kind != "f" or not x.size or not (np.isfinite(x).all() and np.isfinite(y).all()):
@@ -151,4 +152,5 @@ def _ious(boxes: Array, box: Array) -> Array:
     sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
     shared = np.where((sides > 0).all(axis=1), sides[:, 0] * sides[:, 1], 0.0)
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    return shared / (areas + (box[2] - box[0]) * (box[3] - box[1]) - shared)
+    found: Array = shared / (areas + (box[2] - box[0]) * (box[3] - box[1]) - shared)
+    return found

@@ -87,7 +87,7 @@ class Bits:
             return  # bits behind the last packed element
         pairs = [decode(side, self.dtype, count)[places] for side in (x, y)]
         if self.first is None:
-            self.first = (start + int(places[0]), *(_shown(side[0]) for side in pairs))
+            self.first = start + int(places[0]), _shown(pairs[0][0]), _shown(pairs[1][0])
         self.count += int(places.size)
         self._measure(mine[places], theirs[places], *pairs)
         places += start

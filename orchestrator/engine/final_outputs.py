@@ -166,7 +166,7 @@ class _FinalOutputs(Source):
         planned = self.planned
         begin_known(run, self.golden, planned.tasks)
         run.notes += ["TARGET holds the outputs of a network, no dumps: nothing is told about single ops", *self.notes, *planned.notes]
-        compare_known(run.engine, planned.tasks, planned.rows, self.tell, planned.looks, models=filter(None, [self.options.model]))
+        compare_known(run.engine, planned.tasks, planned.rows, self.tell, planned.looks, models=self.options.models)
 
 
 class _Planned:
@@ -203,20 +203,20 @@ class _Planned:
             found = [int(output.text.name)] if int(output.text.name) < len(known) else []
         else:
             asked = (name, int(index)) if name and index.isdigit() else (output.text.name, None)
-            found = [at for at, one in enumerate(known) if asked[0] in one.names and asked[1] in (None, one.index)]
+            found = [at for at, one in enumerate(known) if asked[0] in one.names and asked[1] in (None, one.output)]
         if len(found) != 1:
-            names = listed(["%d=%s:%d" % (at, one.op.name, one.index) for at, one in enumerate(known)], 6)
+            names = listed(["%d=%s:%d" % (at, one.op.name, one.output) for at, one in enumerate(known)], 6)
             raise InputError("%s is none of the model's outputs" % output.text.name, hint="they are %s" % names)
         return found[0]
 
     def _of_model(self, known: _NetworkOutput, at: int) -> RowPlan:
-        dumped = DumpedOp(known.op.name, known.op.type, 0, 0, max(known.index + 1, len(known.op.output_descs)))
-        plans = [plan for plan in self._pairing.rows_for(dumped) if plan.kind == OUTPUT and plan.tensor_index == known.index]
+        dumped = DumpedOp(known.op.name, known.op.type, 0, 0, max(known.output + 1, len(known.op.output_descs)))
+        plans = [plan for plan in self._pairing.rows_for(dumped) if plan.kind == OUTPUT and plan.tensor_index == known.output]
         if plans:
             return plans[0]
-        tensor = "%s:output:%d" % (known.op.name, known.index)
+        tensor = "%s:output:%d" % (known.op.name, known.output)
         why = "the model does not tell what it was made from"
-        return RowPlan(at, known.op.name, known.op.type, OUTPUT, tensor, NOT_COMPARED, known.index, reason=why)
+        return RowPlan(at, known.op.name, known.op.type, OUTPUT, tensor, NOT_COMPARED, known.output, reason=why)
 
     def _row_plan(self, output: _Output, known: Optional[_NetworkOutput], at: int) -> RowPlan:
         if known is not None:
@@ -256,7 +256,7 @@ class _NetworkOutput(NamedTuple):
     """One of the om's outputs: whose it is, and how it is handed out."""
 
     op: OpNode
-    index: int
+    output: int
     desc: TensorDesc
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -161,7 +162,7 @@ def compare_runs(
     results = []
     for number, folder in enumerate(folders[1:], 2):
         options = ComparisonOptions(folder, folders[0], os.path.join(out, "run_%d" % number), model, exact=True)
-        results.append(compare_folders(options, jobs, force, on_progress=lambda progress, run=number: on_progress(run, progress)))
+        results.append(compare_folders(options, jobs, force, on_progress=partial(on_progress, number)))
         gathered.add(number, results[-1])
     found = Repeated(tuple(folders), tuple(results), tuple(gathered.ops()), os.path.join(out, REPEAT_FILE))
     with replacing(found.file) as stream:

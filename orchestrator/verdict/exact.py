@@ -67,7 +67,8 @@ def compared_exactly(
     for model, one in models.items():
         _, found_row = failing[one.op.place, one.op.name, one.op.file]
         firsts[model] = divergence_of(found_row if isinstance(found_row, Row) else whole(found_row), inputs, seen, limits)
-    found = next((one for one in differing if one.inputs == GOOD), (differing or only_inputs or [None])[0])
+    good = [one for one in differing if one.inputs == GOOD]
+    found = next(iter([*good, *differing, *only_inputs]), None)
     first = None if found is None else firsts[run_name(found.op.place.model)]
     told = tuple(replace(model, first=firsts.get(run_name(model.name))) for model in summary.models)
     sentence = "No byte of what was compared differs." if first is None else _sentence(first, differing)

@@ -39,6 +39,7 @@ def bits_of(raw, dtype, count):
     return [int(value) for value in decode(np.frombuffer(raw, np.uint8), dtype, count)]
 
 
+@np.errstate(invalid="ignore")
 def steps(x, y, dtype):
     """Steps between two numbers of a type, counted in the sorted list of all its numbers; None beside a NaN."""
     raw = np.arange(1 << dtype.bits, dtype="<u%d" % (dtype.bits // 8)).view(np.uint8)
