@@ -75,6 +75,10 @@ class Agreement:
 
     boxes: Tuple[Boxes, ...] = ()
 
+    def concerns(self, names: Sequence[str], shape: Sequence[int]) -> bool:
+        """Tell whether :meth:`measure` may find anything in an output: it need not be read else."""
+        return any(boxes.output in names for boxes in self.boxes) or sum(size != 1 for size in shape) in (1, 2)
+
     def measure(self, names: Sequence[str], x: Array, y: Array, shape: Sequence[int]) -> Dict[str, float]:
         """Return the metrics that make sense for an output.
 

@@ -107,9 +107,11 @@ def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) 
     golden, _ = open_counterpart(task)
     row = task.row
     names = (row.op, row.tensor, "%s:%d" % (row.op, row.tensor_index or 0), row.golden, *_NUMBER.findall(row.reason))
-    values, said = {}, []
+    values: Dict[str, float] = {}
+    said: List[str] = []
     try:
-        values = agreement.measure(names, *both_sides(task, golden))
+        if agreement.concerns(names, golden.shape):
+            values = agreement.measure(names, *both_sides(task, golden))
     except NotComparable as error:
         said.append(error.message)
     missing = tuple(name for name in AGREEMENT_METRICS if name not in values and not said)

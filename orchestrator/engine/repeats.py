@@ -104,7 +104,7 @@ class Repeated:
         differing = [number for number, result in enumerate(self.results, 2) if result.summary.failed]
         if not differing:
             said = "No byte of what was compared differs in %s." % plural(len(self.folders), "run")
-            return said if self.verdict == PASS else "Incomplete: not all could be compared. " + said
+            return said if self.verdict == PASS else "Not all could be compared. " + said
         words = ("Run %s differs", "Runs %s differ")[len(differing) > 1]
         head = (words + " from run 1") % listed([str(number) for number in differing], _SHOWN)
         own = [op for op in self.ops if op.from_equal_inputs]
