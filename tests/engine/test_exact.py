@@ -166,4 +166,6 @@ def test_python_gets_the_same_and_it_goes_on_where_it_stopped(tmp_path):
     assert again.sentence == opened.sentence == found.sentence
     assert json.loads("".join(opened.document()))["comparison"] == "exact"
     done = run_here(["goldwatch", "report", "out", "--html", "r.html", "--markdown", "r.md"], tmp_path)
-    assert done.returncode == 0 and "exact comparison of run2: fail" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert done.returncode == 0 and "exact comparison of run2: fail" in page
+    assert '<span class="name">b</span> makes other bytes of equal inputs' in page
