@@ -23,7 +23,7 @@ def of_outputs(summary: Summary) -> Summary:
     if first.metric is not None and first.value is not None and first.limit is not None:
         value = "%s %s, limit %s %.9g" % (first.metric, beside_limit(first.value, first.limit), first.limit.comparison, first.limit.value)
     total = summary.passed + summary.failed
-    what = "its output is" if total == 1 else "%d of %d outputs are" % (summary.failed, total)
+    what = "its output is" if total == 1 else "%d of %d outputs %s" % (summary.failed, total, "is" if summary.failed == 1 else "are")
     said = "The network is wrong: %s outside limits; %s has %s. %s" % (what, first.tensor, value, _DUMP)
     return replace(summary, suspects=(), culprit=None, sentence=said)
 

@@ -72,7 +72,7 @@ def test_a_wrong_output_says_that_the_network_is_wrong_and_of_no_op(net):
     write_outputs(str(net / "runs"), outputs(scores=SCORES[:, ::-1]))
     done, document = compared(net, "-f", "net.json")
     assert done.returncode == 1
-    assert "The network is wrong: 1 of 3 outputs are outside limits; trans_Cast_9:output:0 has CosineSimilarity" in done.stdout
+    assert "The network is wrong: 1 of 3 outputs is outside limits; trans_Cast_9:output:0 has CosineSimilarity" in done.stdout
     assert document["summary"]["suspects"] == []
     assert "next: goldwatch report" in done.stdout
     row = next(row for row in document["rows"] if row["verdict"] == "fail")
