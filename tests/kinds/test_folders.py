@@ -21,7 +21,7 @@ FOLDERS = {
     kinds.STATISTICS_DUMP: [os.path.join(STEP, "Relu.relu.3.3.1700000000000001.csv")],
     kinds.CONVERTED: ["Relu.relu.3.3.1700000000000001.output.0.npy", "Relu.relu.3.3.1700000000000001.input.0.npy"],
     kinds.TORCH: ["conv.pt", "relu.pt"],
-    kinds.RAW: ["net_0.bin"],
+    kinds.RAW: ["net.bin"],
 }
 
 
