@@ -104,6 +104,16 @@ def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
     assert "b (Relu) is the first operator that differs in step 0 on device 0, of which not all inputs were compared" in done.stdout
 
 
+def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path):
+    model = chain(1)
+    model.add(DeviceOp("b", "Relu", (("a", 0),), (DeviceTensor(VALUES, "NC1HWC0", "NCHW", "b"),), ("b",), in_place=0))
+    model.write_json(str(tmp_path / "net.json"))
+    for run, names in (("run1", ()), ("run2", ("b:input:0", "b:output:0"))):
+        write_files(str(tmp_path / run), changed(model.dumps(first_address=4096), names))
+    done, document = exactly(tmp_path, "-f", "net.json")
+    assert document["summary"]["first_divergence"]["op"] == "b" and "whose inputs are equal" in done.stdout
+
+
 def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
     two_runs(tmp_path, ("a:input:0", "a:output:0", "c:output:0"))
     done, document = exactly(tmp_path)
