@@ -12,9 +12,11 @@ import tempfile
 import weakref
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Type
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Type
 
+from .comparing.agreement import AGREEMENT_METRICS
 from .comparing.row import METRICS, Row
+from .engine.final_outputs import compare_outputs
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
 from .engine.progress import Progress
@@ -57,6 +59,9 @@ def compare(
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
     asked: Optional[AnyPath] = None,
+    exact: bool = False,
+    outputs: Optional[Sequence[str]] = None,
+    boxes: Sequence[str] = (),
 ) -> RunResult:
     """Compare the dumps of a network with golden data, or two dumps of one model.
 
@@ -93,6 +98,13 @@ def compare(
     asked
         The acl.json, npu settings (JSON, or the script that holds them) or dump plan that the device
         was given: what it leaves out is not missing. Needs ``model``.
+    exact
+        ``golden`` is another run of the same model: both are compared bit for bit.
+    outputs
+        ``target`` holds the outputs of the network as a program wrote them, no dumps: ``NAME=FILE[:DTYPE[:SHAPE]]``, or none where they
+        are called as ais_bench or msame do.
+    boxes
+        Of these outputs those that hold boxes, ``OUTPUT[=COLUMN,…]``.
 
     Returns
     -------
@@ -109,11 +121,14 @@ def compare(
     processes = _processes(jobs)
     if progress is not None and not callable(progress):
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
-    chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
-    chosen.update(_asked(asked))
+    named = None if outputs is None else tuple(outputs)
+    own = () if named is None else AGREEMENT_METRICS
+    chosen = {**_chosen(limits, custom, metric_args, max_elements, own), **_second(quantisation, unfused)}
+    chosen.update(_asked(asked), exact=exact, outputs=named, boxes=tuple(boxes))
     options = _options(target, golden, model, out, chosen)
     made: List[str] = []
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
+    compare_all = compare_all if named is None else compare_outputs
 
     def tell(found: Progress) -> None:
         if progress is not None and found.pairs:
@@ -171,16 +186,20 @@ def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
 
 
 def _chosen(
-    limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional[MetricArguments], max_elements: SupportsIndex
+    limits: LimitsLike,
+    custom: Optional[AnyPath],
+    metric_args: Optional[MetricArguments],
+    max_elements: SupportsIndex,
+    more: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Return the options that compare and watch share beside their folders, by name."""
+    """Return the options that compare and watch share beside their folders, by name; ``more``: metrics besides the user's own."""
     folder, arguments = _path(custom, "custom"), {}
     try:
         arguments = {name: dict(entry) for name, entry in dict(metric_args or {}).items()}
     except (TypeError, ValueError):
         raise UsageError("metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)) from None
     elements = _whole("max_elements", max_elements, "a number of elements, 0 for all")
-    own = find_user_code(folder, arguments).names
+    own = (*find_user_code(folder, arguments).names, *more)
     found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": elements}
     return {**found, "custom": folder, "metric_arguments": arguments}
 

@@ -45,6 +45,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "report": (".report", "report", "Write files about a run: for CI, spreadsheets and programs."),
         "compare-op": (".compare_op", "command", "Look at one operator element by element."),
         "diff": (".diff", "diff", "Compare two results: what got better, what got worse."),
+        "repeat": (".repeat", "repeat", "Run a program several times: which operators do not repeat bit for bit."),
         "graph": (".graph", "graph", "Draw a network as a page to look at and to choose a part on."),
         "submodel": (".submodel", "submodel", "Cut a part out of the original model with its dumps and inputs."),
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),

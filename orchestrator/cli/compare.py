@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import click
 
+from ..comparing.agreement import AGREEMENT_METRICS
 from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
@@ -107,7 +108,11 @@ def make_options(
     if given["quantisation"] and given["unfused"]:
         raise UsageError("--quant-json and --unfused-om exclude each other")
     code, arguments = user_code(given)
-    own = code.names
+    outputs = given.get("outputs")
+    own = (*code.names, *(AGREEMENT_METRICS if outputs is not None else ()))
+    exact = bool(given.get("exact"))
+    if exact and (given["limit_texts"] or given["limits_name"] or given["metrics"]):
+        raise UsageError("--exact compares bytes: --limit, --limits and --metrics are for numbers")
     return ComparisonOptions(
         target=target,
         golden=golden,
@@ -132,6 +137,9 @@ def make_options(
         original=given["original"],
         recompute=given["recompute"],
         plan=plan,
+        exact=exact,
+        outputs=outputs,
+        boxes=tuple(given.get("boxes") or ()),
     )
 
 
@@ -148,15 +156,24 @@ def make_options(
 @click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
 @asked_option
+@click.option("--outputs", multiple=True, metavar="NAME=FILE[:DTYPE:SHAPE]",
+              help="TARGET holds outputs of the network, no dumps; this file is that of an op, or of a number. "
+                   "[default: found by their names]")
+@click.option("--boxes", multiple=True, metavar="OUTPUT[=COLUMN,…]",
+              help="An output that holds boxes, and what its columns are: x1,y1,x2,y2 or cx,cy,w,h, score, class, _.")
+@click.option("--exact", is_flag=True, help="Compare two runs of one model bit for bit: GOLDEN is the other run.")
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it; GOLDEN holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit
     code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
 
+    With --exact: which op is the first that makes other bytes of equal inputs.
+
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
     quiet = given["quiet"]
+    given["outputs"] = output_texts(given, target)
     options = make_options(target, golden, out, given, asked_plan(given))
     cluster = cluster_address(given)
     planned = planned_reports(given, out)
@@ -184,7 +201,24 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     return result.exit_code
 
 
+def output_texts(given: Any, target: str) -> Optional[Tuple[str, ...]]:
+    """Return the outputs that were named, none where TARGET is full of such files, or None where it holds dumps."""
+    found: Tuple[str, ...] = tuple(given["outputs"])
+    if not found and os.path.isdir(target):
+        from ..engine.final_outputs import holds_outputs
+
+        if holds_outputs(target):
+            return ()
+    if not found and given["boxes"]:
+        raise UsageError("--boxes is for the outputs of a network: TARGET holds none", hint="--outputs NAME=FILE names them")
+    return found or None
+
+
 def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
+    if options.outputs is not None:
+        from ..engine.final_outputs import compare_outputs
+
+        return compare_outputs
     if files:
         from ..engine.two_files import compare_files
 

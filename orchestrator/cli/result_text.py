@@ -146,10 +146,10 @@ def next_words(result: RunResult) -> List[str]:
     # The one that the sentence before it names.
     culprits = [] if summary.culprit is None else [summary.culprit]
     culprits += [(entry.op, entry.place) for entry in summary.suspects]
-    if summary.first is not None:
+    if summary.first is not None and result.options.outputs is None:
         culprits.append((summary.first.op, summary.first.place))
     for op, place in culprits:
-        words = words or closer_words(result.options, op, place)
+        words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
     out = result.options.out
     kind = next(iter(FILES))
     report = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])

@@ -16,6 +16,7 @@ from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
+from .bitwise import compare_bits
 from .measurement import Measurement
 from .metric_result import MetricResult
 from .metrics import DIVERGENCE, Accumulator, overflow
@@ -51,6 +52,8 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
         The row of the first task, where that was compared already.
     """
     read_soon({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
+    if settings.exact:
+        return [compare_pair(task, settings) for task in tasks]
     rows: List[Row] = []
     done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
     if first is not None:
@@ -106,6 +109,8 @@ def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], sett
     try:
         if told_by_statistics(task, golden):
             return compare_statistics(task, golden, settings)
+        if settings.exact:
+            return in_its_memory(task, compare_bits(task, golden, address), settings)
         found = converted(task, golden, settings.conversions)
         geometry = geometry_of(found, golden)
         require_zero_padding(found, geometry)
@@ -156,8 +161,8 @@ def refuse(row: Row, reason: str, cause: str) -> Row:
 
 def parts_of(task: PairTask, settings: Settings) -> int:
     """Return in how many shares a pair is compared: so many for its size, whoever works on them, because sums depend on their order."""
-    if settings.conversions.targets(task.target.format):
-        return 1  # The user's code takes a tensor as a whole.
+    if settings.exact or settings.conversions.targets(task.target.format):
+        return 1  # The user's code takes a tensor as a whole, and equal bytes are compared as fast as they are read.
     size = task.nbytes
     if settings.max_elements:
         size = min(size, nbytes(task.target.dtype, settings.max_elements))

@@ -9,6 +9,7 @@ from ..dumps.golden import GoldenEntry
 from ..records import quickly_made
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
+from .agreement import Agreement
 from .row import METRICS, Row
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Settings:
         The user's own, which win over the built-in ones.
     max_elements
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
+    exact
+        Bytes are compared (:mod:`goldwatch.comparing.bitwise`), and nothing else is computed.
+    agreement
+        Computes of outputs how far classes and boxes agree; None: of none.
     prepare
         Makes of each finished row what storing it needs, in the process that compared it; None: nothing is made.
     """
@@ -45,6 +50,8 @@ class Settings:
     conversions: UserConversions = UserConversions()
     max_elements: int = 0
     prepare: Optional[Callable[[Row], Any]] = None
+    exact: bool = False
+    agreement: Optional[Agreement] = None
 
 
 @quickly_made

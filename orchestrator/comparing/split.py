@@ -96,7 +96,7 @@ class SplitPair:
         found = merged.result()
         if self._first is None and found.needs_second_pass:
             self._first = found
-        elif self.settings.user_metrics:
+        elif self.settings.user_metrics or self.settings.agreement is not None:
             self._found = found
         else:
             self._finish(found)

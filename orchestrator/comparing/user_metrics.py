@@ -16,11 +16,12 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from ..elements import element_count
-from ..errors import GoldwatchError, UsageError, require_folder
+from ..errors import GoldwatchError, NotComparable, UsageError, require_folder
 from ..naming import nearest_names
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
 from ..usercode import Answer, call_user, run_user
+from .agreement import AGREEMENT_METRICS, Agreement
 from .aligned import blocks_of, geometry_of, open_counterpart
 from .metric_result import MetricResult
 from .pair_task import PairTask, Settings
@@ -32,6 +33,9 @@ _FILE = re.compile(r"alg_([A-Za-z][A-Za-z0-9_]*)\.py\Z")
 # What a limits file and a limit's text write in the place of a metric.
 _TAKEN = ("base", "rules", "dtype", "type", "op", "all")
 _MOST_LETTERS = 300
+
+# How a row of an output tells its number.
+_NUMBER = re.compile(r"output ([0-9]+) of the network")
 
 Arguments = Tuple[Tuple[str, str], ...]
 
@@ -90,10 +94,33 @@ def find_user_metrics(folder: str, arguments: Mapping[str, Mapping[str, str]]) -
 
 def with_user_metrics(task: PairTask, result: MetricResult, settings: Settings) -> MetricResult:
     """Return a pair's result with the user's metrics; one that cannot be computed is NaN, with the reason. Not called without elements."""
+    if settings.agreement is not None and result.count:
+        result = _with_agreement(task, result, settings.agreement)
     if not settings.user_metrics or not result.count:
         return result
     values, reasons = user_values(task, settings)
     return replace(result, values={**result.values, **values}, reasons=[*result.reasons, *reasons])
+
+
+def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) -> MetricResult:
+    """Return a pair's result with what classes and boxes tell; what makes no sense for it has no value, and no limit."""
+    golden, _ = open_counterpart(task)
+    row = task.row
+    names = (row.op, row.tensor, "%s:%d" % (row.op, row.tensor_index or 0), row.golden, *_NUMBER.findall(row.reason))
+    values: Dict[str, float] = {}
+    said: List[str] = []
+    try:
+        if agreement.concerns(names, golden.shape):
+            values = agreement.measure(names, *both_sides(task, golden))
+    except NotComparable as error:
+        said.append(error.message)
+    missing = tuple(name for name in AGREEMENT_METRICS if name not in values and not said)
+    return replace(
+        result,
+        values={**result.values, **values},
+        not_applicable=(*result.not_applicable, *missing),
+        reasons=[*result.reasons, *said],
+    )
 
 
 def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], List[str]]:

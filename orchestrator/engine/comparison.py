@@ -218,6 +218,7 @@ class Run:
         by_names
             Where there is no model tensors were paired by the names of their ops alone.
         """
+        from ..verdict.explaining import TensorReader
         from .by_computing import judge_by_computing
         from .by_names import judge_by_names
         from .recomputation import NONE
@@ -225,10 +226,16 @@ class Run:
         from .rereading import RunReader
 
         self._rows_judged = True
-        if self.reader is None:
+        if self.options.exact or self.options.outputs is not None:
+            # Of bytes, and of final outputs, nothing is to be explained by a second look at the numbers.
+            self.reader = TensorReader()
+        elif self.reader is None:
             self.reader = RunReader(self.engine, self.recomputation())
+        if self.options.exact:
+            return
         with self.store.transaction():
-            judge_by_others(self.engine, self.reader)
+            if isinstance(self.reader, RunReader):
+                judge_by_others(self.engine, self.reader)
             if self.graphs and self.options.recompute != NONE and isinstance(self.reader, RunReader):
                 judge_by_computing(self.engine, self.reader)
             if by_names:
@@ -274,6 +281,8 @@ class Run:
             return self._finished(program, on_stage)
 
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
+        from ..verdict.exact import EXACT, compared_exactly
+        from ..verdict.final_outputs import OUTPUTS, of_outputs
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .result import RunResult
@@ -295,14 +304,20 @@ class Run:
         with ResultFiles(self.store, *made, places, on_stage) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, self.reader)
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
+            if self.options.exact:
+                summary = compared_exactly(summary, results.rows, self.options.limits, self.graphs, results.whole)
+            elif self.options.outputs is not None:
+                summary = of_outputs(summary)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
             told = (tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])), tuple(self.left_out))
-            keep_judgement(self.store, {**forgiving, **lacking}, summary, code, sentence, *told)
-            files = results.finish(summary, self.options.limits)
+            comparison = EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
+            how = {**forgiving, **lacking, "comparison": comparison}
+            keep_judgement(self.store, how, summary, code, sentence, *told)
+            files = results.finish(summary, self.options.limits, comparison)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
 
     def _with_overlaps(self, summary: Summary) -> Summary:

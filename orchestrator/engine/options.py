@@ -6,12 +6,14 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
+from ..comparing.agreement import AGREEMENT_METRICS, Agreement, parse_boxes
+from ..comparing.bitwise import DECIDED_BY, EXACT_METRICS
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..config.plan import DumpPlan
 from ..dumps.tree import holds_statistics
 from ..errors import FormatError, UsageError, require_folder
-from ..judging.limits import Limits
+from ..judging.limits import Limits, parse_limit
 from ..judging.rows import RowJudge
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models, model_files
@@ -26,6 +28,7 @@ LEAST_SAMPLE = 1024
 """A sample of fewer elements says too little of a tensor."""
 
 _MODELS_SHOWN = 3
+_EXACT_LIMITS = Limits((parse_limit(DECIDED_BY),))
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,13 @@ class ComparisonOptions:
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     plan
         What the device was asked to dump: what that leaves out is not missing. None: nobody says.
+    outputs
+        TARGET holds what a program wrote as outputs of the network: ``NAME=FILE[:DTYPE[:SHAPE]]``, or none where they are to be found.
+        None: TARGET holds dumps.
+    boxes
+        Of ``outputs`` those that hold boxes, ``OUTPUT[=COLUMN,…]``.
+    exact
+        Bytes are compared: ``metrics`` and ``limits`` are those of :mod:`goldwatch.comparing.bitwise`, whatever is given here.
     """
 
     target: str
@@ -100,8 +110,16 @@ class ComparisonOptions:
     original: Optional[str] = None
     recompute: str = AUTO
     plan: Optional[DumpPlan] = None
+    exact: bool = False
+    outputs: Optional[Tuple[str, ...]] = None
+    boxes: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.exact:
+            # The class is frozen for its users.
+            self.__dict__.update(metrics=EXACT_METRICS, limits=_EXACT_LIMITS, recompute="none")
+            if self.max_elements or self.custom or self.overflow or self.quantisation or self.unfused:
+                raise UsageError("bytes are compared as they are stored: no samples, metrics of your own, OverFlow or second models")
         if (self.op_range or self.select) and self.model is None:
             raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
         if self.op_range and self.select:
@@ -187,7 +205,13 @@ class ComparisonOptions:
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
         code = self.user_code
         own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements)
+        judge, most = RowJudge(self.limits), self.max_elements
+        return Settings(wanted, self.overflow, judge, own, code.conversions, most, exact=self.exact, agreement=self.agreement)
+
+    @property
+    def agreement(self) -> Optional[Agreement]:
+        """What is computed of outputs besides their distances; None for dumps. Raises UsageError where ``boxes`` has another form."""
+        return None if self.outputs is None else Agreement(tuple(map(parse_boxes, self.boxes)))
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -216,6 +240,10 @@ class ComparisonOptions:
             found["max_elements"] = self.max_elements
         if self.plan is not None:
             found["plan"] = self.plan.to_document()
+        if self.exact:
+            found["exact"] = True
+        if self.outputs is not None:
+            found["outputs"], found["boxes"] = list(self.outputs), list(self.boxes)
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
             found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
@@ -232,13 +260,14 @@ class ComparisonOptions:
         """
         try:
             own = {str(name): dict(entry) for name, entry in found.get("user_metrics", {}).items()}
+            known = (*own, *(AGREEMENT_METRICS if found.get("outputs") is not None else ()))
             return cls(
                 target=str(found["target"]),
                 golden=str(found["golden"]),
                 out=out,
                 model=None if found["model"] is None else str(found["model"]),
                 metrics=tuple(str(name) for name in found["metrics"]),
-                limits=Limits.from_document(found["limits"], own),
+                limits=Limits.from_document(found["limits"], known),
                 op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
                 select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
                 overflow=bool(found["overflow"]),
@@ -250,6 +279,9 @@ class ComparisonOptions:
                 max_elements=int(found.get("max_elements", 0)),
                 metric_arguments={name: entry for name, entry in own.items() if entry},
                 plan=DumpPlan.from_document(found["plan"]) if "plan" in found else None,
+                exact=bool(found.get("exact")),
+                outputs=None if found.get("outputs") is None else tuple(map(str, found["outputs"])),
+                boxes=tuple(map(str, found.get("boxes", ()))),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None

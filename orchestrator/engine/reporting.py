@@ -12,7 +12,8 @@ from ..results.rowsql import plain_tree
 from ..results.stepops import worst_outputs
 from ..results.store import RunStore
 from ..results.told import ReportFile, Told, write_files
-from ..verdict.culprits import REPLAY
+from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
 from .options import ComparisonOptions
 from .standing import JUDGED, standing, stored_options
 
@@ -65,7 +66,7 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
         places=tuple(dict.fromkeys([*store.places(), *unstored])),
         unstored=unstored,
         over_devices=worst_outputs(store.query, options.metrics) if draws and store.has_hosts else None,
-        comparison=REPLAY if judged.get("comparison") == REPLAY else "",
+        comparison=judged.get("comparison") or (EXACT if options.exact else "" if options.outputs is None else OUTPUTS),
         omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),
         commands=commands(options, summary),

@@ -17,6 +17,8 @@ from ..results.rowsql import plain_tree
 from ..results.stepops import STEP_OP_FILE
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY
+from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary
 from ..wording import plural
@@ -107,7 +109,8 @@ class RunResult:
         """Yield the text of result.json."""
         with RunStore.open(self.options.out) as store:
             summary = plain_tree(self.summary.document())
-            kind = "" if self.summary.culprits is None else REPLAY
+            kind = EXACT if self.options.exact else "" if self.summary.culprits is None else REPLAY
+            kind = kind or ("" if self.options.outputs is None else OUTPUTS)
             yield from result_chunks(summary, self.options.limits, store.rows("index"), store.events.omitted(), self.options.metrics, kind)
 
     def to_pandas(self) -> Any:

@@ -12,6 +12,8 @@ from ..results.network import GRAPHS, SUMMARY, stored_networks
 from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
+from ..verdict.exact import compared_exactly
+from ..verdict.final_outputs import of_outputs
 from ..verdict.run_sentence import run_sentence
 from ..verdict.stored_summary import summary_of, summary_tree
 from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
@@ -108,6 +110,10 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
     asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
     summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
+    if options.exact:
+        summary = compared_exactly(summary, list(store.rows("index")), options.limits, graphs)
+    elif options.outputs is not None:
+        summary = of_outputs(summary)
     if judged.get("comparison") != REPLAY:
         return summary, run_sentence(summary, unmatched)
     selected = bool(store.get("inputs").get("ops"))

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ..comparing.agreement import AGREEMENT_METRICS
 from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
@@ -131,8 +132,9 @@ def best_value(metric: str) -> Optional[float]:
 
 
 def natural_comparison(metric: str) -> str:
-    """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``<`` for every other metric."""
-    return {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST, statistics.NOT_FINITE: AT_MOST}.get(metric, SMALLER)
+    """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``>=`` for what classes and boxes agree in, ``<`` for all others."""
+    found = {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST, statistics.NOT_FINITE: AT_MOST, **dict.fromkeys(AGREEMENT_METRICS, AT_LEAST)}
+    return found.get(metric, SMALLER)
 
 
 def _column(metric: str) -> int:

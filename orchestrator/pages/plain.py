@@ -13,6 +13,9 @@ from ..naming import printable
 from ..results.told import Told
 from ..results.worst import error_of
 from ..shortening import shorten_all
+from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
+from ..verdict.inputs import GOOD
 from ..wording import plural
 from .row_columns import COSINE, FIRST
 from .shell import attribute, sentence, text
@@ -110,9 +113,13 @@ def suspects_html(told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]
     if cards:
         return '<div class="cards">%s</div>' % "\n".join(cards)
     found = told.summary["first_divergence"]
+    if told.comparison == OUTPUTS:
+        return '<p class="quiet">Only the outputs of the network were compared: nothing is known of its operators.</p>'
     if found is None:
         return '<p class="quiet">No operator is suspect.</p>'
     first = '<span class="name">%s</span>' % sentence(found["op"])
+    if told.comparison == EXACT:
+        return "<p>%s %s.</p>" % (first, "makes other bytes of equal inputs" if found["inputs"] == GOOD else "is the first that differs")
     return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
 
 

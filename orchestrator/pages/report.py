@@ -11,6 +11,9 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..results.counts import rows_of
 from ..results.told import ReportFile, Told
+from ..verdict.culprits import REPLAY
+from ..verdict.exact import EXACT
+from ..verdict.final_outputs import OUTPUTS
 from .details import Details
 from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
@@ -118,7 +121,8 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
 
 def _title(told: Told) -> str:
     what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
-    return "%s of %s: %s" % ("replay" if told.comparison else "comparison", what, told.summary["verdict"])
+    kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(told.comparison, "comparison")
+    return "%s of %s: %s" % (kind, what, told.summary["verdict"])
 
 
 def _about(told: Told, notes: List[str]) -> str:

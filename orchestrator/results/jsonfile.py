@@ -118,7 +118,8 @@ def result_chunks(
     omitted
         (tensor, reason) of what by the pairing rules has no row.
     comparison
-        What was compared, where it was not a device's outputs with golden data: ``replay``.
+        What was compared, where it was not a device's outputs with golden data: ``replay``; ``exact``, two runs bit for bit; ``outputs``,
+        those of a whole network as a program wrote them.
     """
     yield head_text(summary, limits, comparison)
     separator = FIRST_ROW

@@ -9,6 +9,7 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..judging.by_limits import metric_number
 from ..naming import printable
 from ..shortening import LONGEST, shorten_all
+from ..verdict.culprits import REPLAY
 from .mdtext import block, code, plain
 from .told import ReportFile
 from .worst import Worst, error_of
@@ -70,7 +71,7 @@ class MarkdownFile(ReportFile):
 
     def _head(self) -> None:
         told, summary = self.told, self.told.summary
-        what = "goldwatch replay" if told.comparison else "goldwatch"
+        what = "goldwatch replay" if told.comparison == REPLAY else "goldwatch"
         state = "" if told.finished else " (not finished)"
         counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
         self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))

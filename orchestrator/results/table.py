@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import heapq
 from itertools import accumulate
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..columns import broken, cut, padded, width_of, wrap
+from ..comparing.agreement import IOU, MATCHED, TOP1, TOP5
+from ..comparing.bitwise import COUNT, STRETCHES, ULPS
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number, short_text
@@ -19,6 +21,8 @@ from .placenames import place_names
 SHOWN_ROWS = 20
 _METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euclid", "MaxAbsoluteError": "max abs"}
 _OF_STATISTICS = {LEAST: "least dist.", MEAN: "mean", RANGE: "range"}
+_AGREEMENT = {TOP1: "top-1", TOP5: "top-5", MATCHED: "boxes", IOU: "IoU"}
+_EXACT_METRICS = {COUNT: "differ", ULPS: "ulps", STRETCHES: "stretches"}
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
@@ -60,7 +64,9 @@ def render_table(
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
-    metrics = _OF_STATISTICS if any(NOT_FINITE in row.metrics for row in chosen) else _METRICS
+    told = {name for row in chosen for name in row.metrics}
+    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
+    metrics = _EXACT_METRICS if COUNT in told else _OF_STATISTICS if NOT_FINITE in told else {**_METRICS, **agreement}
     table = [_line(row, first_tensor, metrics) for row in chosen]
     names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
     last = ""
@@ -170,11 +176,16 @@ class Chosen:
         return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
-def _line(row: Row, first_tensor: Optional[str], metrics: Iterable[str]) -> List[str]:
-    values = [row.metrics.get(name) for name in metrics]
-    numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
+def _line(row: Row, first_tensor: Optional[str], metrics: Mapping[str, str]) -> List[str]:
+    values = [(name, row.metrics.get(name)) for name in metrics]
+    numbers = ["-" if value is None else _number(name, metric_number(value)) for name, value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]
+
+
+def _number(name: str, value: float) -> str:
+    """Return a metric as :func:`short_text`, one that counts without a point."""
+    return "%d" % value if name in _EXACT_METRICS and value == value else short_text(value)
 
 
 def _few_lines(text: str, room: Optional[int]) -> List[str]:

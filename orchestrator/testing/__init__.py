@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .op_faults import OpFault
+    from .outputs import write_outputs
     from .server import DumpServer, Event, Report
     from .statistics_files import as_statistics, statistics_dump
     from .synthetic import Network
@@ -45,6 +46,7 @@ __all__ = [
     "statistics",
     "statistics_dump",
     "write_files",
+    "write_outputs",
 ]
 
 if not TYPE_CHECKING:
@@ -55,6 +57,7 @@ if not TYPE_CHECKING:
         faults=("Fault", "quota"),
         model=("DeviceModel", "DeviceOp", "DeviceTensor"),
         op_faults=("OpFault",),
+        outputs=("write_outputs",),
         server=("DumpServer", "Event", "Report"),
         statistics_files=("as_statistics", "statistics_dump"),
         synthetic=("Network",),

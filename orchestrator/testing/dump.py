@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..dumps.write import Part, TensorData, dump_parts
 from ..errors import UsageError
@@ -117,6 +119,42 @@ class DeviceDump:
             return replace(self, outputs=())
         return replace(self, inputs=()) if mode == "output" else self
 
+    def flipped(self, tensor: str, bits: Mapping[int, int]) -> DeviceDump:
+        """Return the dump with other bits in one tensor, as a run has them that does not repeat.
+
+        Parameters
+        ----------
+        tensor
+            ``input:N`` or ``output:N``; its data are an array of a type of numpy.
+        bits
+            For numbers of elements, as they are stored, the bits to be changed: 1 is the lowest one.
+
+        Raises
+        ------
+        UsageError
+            There is no such tensor or element.
+        """
+        kind, given, number = self._tensor(tensor, "changed")
+        entry = given[number] if isinstance(given[number], TensorData) else TensorData(given[number])
+        if isinstance(entry.data, (bytes, bytearray, memoryview)):
+            raise UsageError("%s of %s is raw bytes: bits are changed in arrays" % (tensor, self.name))
+        data = np.array(entry.data)
+        units = data.reshape(-1).view("u%d" % data.dtype.itemsize)
+        if not all(0 <= element < units.size for element in bits):
+            raise UsageError("%s of %s has the elements 0 to %d" % (tensor, self.name, units.size - 1))
+        for element, mask in bits.items():
+            units[element] ^= units.dtype.type(mask)
+        given[number] = replace(entry, data=data)
+        return replace(self, inputs=given) if kind == "input" else replace(self, outputs=given)
+
+    def _tensor(self, tensor: str, what: str) -> Tuple[str, List[Any], int]:
+        """Return kind, tensors of that kind, and number of ``input:N`` or ``output:N``; UsageError where there is none such."""
+        kind, _, index = tensor.partition(":")
+        given = list(self.inputs if kind == "input" else self.outputs)
+        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source:
+            raise UsageError("%s has no tensor %s that could be %s" % (self.name, tensor, what), hint="for example output:0")
+        return kind, given, int(index)
+
     def without(self, tensor: str) -> DeviceDump:
         """Return the dump with the null address in one tensor: it counts in the header's sizes but is not written.
 
@@ -130,11 +168,10 @@ class DeviceDump:
         UsageError
             There is no such tensor, or the file is not made of tensors.
         """
-        kind, _, index = tensor.partition(":")
-        given = list(self.inputs if kind == "input" else self.outputs)
-        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source or self.version != 2:
-            raise UsageError("%s has no tensor %s that could be left out" % (self.name, tensor), hint="for example output:0")
-        given[int(index)] = _unwritten(given[int(index)])
+        kind, given, number = self._tensor(tensor, "left out")
+        if self.version != 2:
+            raise UsageError("%s is of version 1, whose sizes are those of its data" % self.name)
+        given[number] = _unwritten(given[number])
         return replace(self, inputs=given) if kind == "input" else replace(self, outputs=given)
 
 

@@ -19,6 +19,7 @@ from .caffe_device import CaffeNetwork
 from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
 from .op_faults import KINDS as OP_FAULTS
+from .outputs import FORMS, RUNNERS, write_outputs
 from .server import CHUNK_BYTES, DumpServer
 from .statistics_files import FORMS as STATISTICS
 from .statistics_files import as_statistics
@@ -61,6 +62,17 @@ def make(folder: str, ops: int, size: int, seed: int, broken: Optional[int], inp
     """Make a network in FOLDER: model.json (the om json), golden/ (npy) and network.json, from which serve makes the dumps."""
     Network(ops, size, seed, broken, inputs, name).write(folder)
     put("%s: %d ops of %d bytes" % (folder, ops, size))
+
+
+@program.command()
+@click.argument("network")
+@click.argument("folder")
+@click.option("--runner", type=click.Choice(RUNNERS), default=RUNNERS[0], show_default=True, help="Whose names the files have.")
+@click.option("--outfmt", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="Raw, npy or text.")
+def outputs(network: str, folder: str, runner: str, outfmt: str) -> None:
+    """Write the output of a NETWORK that make made below FOLDER, as a program does that runs an om."""
+    for path in write_outputs(folder, [Network.read(network).output()], runner, outfmt):
+        put(path)
 
 
 @program.command()
@@ -159,6 +171,7 @@ def statistics(tree: str, root: str, form: str) -> None:
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Decides how files interleave.")
 @click.option("--open-files", type=click.IntRange(1), metavar="N", default=2, show_default=True, help="A device's files at once.")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=PATTERN[@N]", help="Something that goes wrong; see below; repeatable.")
+@click.option("--flip", "flips", multiple=True, metavar="OP=ELEMENT[:BITS]", help="Bits that an element of an op's output has otherwise.")
 @click.option("--late-mapping", is_flag=True, help="mapping.csv comes after all files.")
 @click.option("--quota", "limit", type=size_of, metavar="BYTES", help="The disk holds no more than this below ROOT.")
 @click.option("--exit-code", type=click.IntRange(0, 255), metavar="N", default=0, help="End with this code, as a program that fails.")
@@ -213,6 +226,7 @@ def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
     if not os.path.exists(os.path.join(source, NETWORK_FILE)):
         return [recorded(source)]
     network = Network.read(source)
+    flips = [_flip(text) for text in given["flips"]]
     start = given["start"] or time.strftime("%Y%m%d%H%M%S")
     try:
         first_us = calendar.timegm(time.strptime(start, "%Y%m%d%H%M%S")) * 1000000
@@ -222,9 +236,21 @@ def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
     def of(device: int) -> Iterable[DeviceDump]:
         for step in range(given["steps"]):
             for dump in network.dumps(start, device, step=step, first_timestamp_us=first_us, generation=given["generation"]):
+                for op, element, bits in flips:
+                    if dump.op_name == op and dump.outputs:
+                        dump = dump.flipped("output:0", {element: bits})
                 yield dump.only(mode)
 
     return [of(device) for device in range(given["devices"])]
+
+
+def _flip(text: str) -> Tuple[str, int, int]:
+    """Return op, element and bits of ``OP=ELEMENT[:BITS]``."""
+    op, _, place = text.rpartition("=")
+    element, sign, bits = place.partition(":")
+    if not op or not element.isdigit() or (sign and not bits.isdigit()):
+        raise UsageError("--flip %s: expected OP=ELEMENT or OP=ELEMENT:BITS" % text, hint="for example op_1=5:1")
+    return op, int(element), int(bits or 1)
 
 
 def main() -> NoReturn:

@@ -43,7 +43,7 @@ def explain(
             return "No operator is outside its limits."
         return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
-    head = "%s is the first operator outside its limits%s: %s" % (named, _where(first.place), _finding(first))
+    head = "%s is the first operator outside its limits%s: %s" % (named, where_words(first.place), _finding(first))
     text = head + (_blameless(first, suspects) or _origin(first, estimate))
     besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op and not _is_blameless(suspect)), None)
     found = culprit(first, suspects, estimate)
@@ -89,10 +89,11 @@ def _is_blameless(suspect: Suspect) -> bool:
 
 def _stands_out(suspect: Suspect) -> str:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
-    return "%s is suspect%s: %s" % (named, _where(suspect.place), suspect.brief)
+    return "%s is suspect%s: %s" % (named, where_words(suspect.place), suspect.brief)
 
 
-def _where(place: Place) -> str:
+def where_words(place: Place) -> str:
+    """Return step, device and host as the end of a phrase; empty outside a tree."""
     step = "" if place.step is None else " in step %s" % place.step
     host = "" if place.host is None else " of host %s" % place.host
     return step + ("" if place.device is None else " on device %s" % place.device) + host

@@ -155,7 +155,8 @@ class Summary:
         }
 
 
-def _nothing_more(row: SeenRow) -> Row:
+def nothing_more(row: SeenRow) -> Row:
+    """Raise LookupError: of a row no more is known than what the verdict sees."""
     raise LookupError("only what the verdict sees of %s is known" % row.found.tensor)
 
 
@@ -169,7 +170,7 @@ def summarise(
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
     steps_without_golden: Sequence[str] = (),
-    whole: Callable[[SeenRow], Row] = _nothing_more,
+    whole: Callable[[SeenRow], Row] = nothing_more,
 ) -> Summary:
     """Count the rows and judge the run.
 

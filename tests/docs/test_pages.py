@@ -114,6 +114,18 @@ def two_results(folder):
         run(folder, "goldwatch compare {0}_net/dump {0}_net/golden -f {0}_net/model.json -o {0}".format(name), (0, 1))
 
 
+def two_runs(folder):
+    """Three runs, of which one has other bits in what one op gives out."""
+    run(folder, "python -m goldwatch.testing make net --ops 3 --size 2k")
+    for number, more in ((1, ""), (2, " --flip op_1=100:3 --flip op_1=101"), (3, "")):
+        run(folder, "python -m goldwatch.testing serve net run%d --time 2026010203040%d%s" % (number, number, more))
+
+
+def final_outputs(folder):
+    run(folder, "python -m goldwatch.testing make net --ops 3 --size 2k")
+    run(folder, "python -m goldwatch.testing outputs net runs")
+
+
 def listing(folder):
     shutil.copy(os.path.join(DATA, "tensorflow", "lt_listing_infer.txt"), str(folder / "tensor_name"))
     (folder / "saved_by_hand").mkdir()
@@ -173,12 +185,14 @@ FOLDERS = {
     "docs/convert.md": three_ops,
     "docs/diff.md": two_results,
     "docs/doctor.md": dump_folder,
+    "docs/exact.md": two_runs,
     "docs/graph.md": report,
     "docs/guide.md": checkout,
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,
     "docs/onnx.md": onnx_on_device,
+    "docs/outputs.md": final_outputs,
     "docs/performance.md": nothing,
     "docs/replay.md": replay,
     "docs/report.md": report,

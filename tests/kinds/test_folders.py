@@ -22,7 +22,7 @@ FOLDERS = {
     kinds.MINDSPORE: ["rank_0/Net/0/0/Conv2D.Conv2D-op12.0.0.1623124369613540.output.0.DefaultFormat.float16.npy"],
     kinds.CONVERTED: ["Relu.relu.3.3.1700000000000001.output.0.npy", "Relu.relu.3.3.1700000000000001.input.0.npy"],
     kinds.TORCH: ["conv.pt", "relu.pt"],
-    kinds.RAW: ["net_0.bin"],
+    kinds.RAW: ["net.bin"],
 }
 
 

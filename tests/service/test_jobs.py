@@ -76,6 +76,7 @@ def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
         ({"options": {"model": "holey", "out": "out"}}, 403),
         ({"options": {"out": "out", "limits": "../limits.json"}}, 403),
         ({"options": {"out": "out", "on-divergence": "touch x"}}, 403),
+        ({"options": {"out": "out", "outputs": ["fc=/etc/passwd:uint8:8"]}}, 403),
         ({"options": {"out": "out", "custom": "net"}}, 403),
         ({"options": {"out": "out", "cluster": "local"}}, 403),
         ({"options": {}}, 400),

@@ -1,0 +1,143 @@
+"""``goldwatch repeat``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import Any, List, Optional, Sequence, Set, Tuple
+
+import click
+
+from ..comparing.row import FAIL
+from ..engine.repeats import Repeated, RepeatedOp, compare_runs
+from ..errors import InputError, ProgramFailed, UsageError, require_folder
+from ..launch.prepare import find_program
+from ..launch.program import Program
+from ..naming import printable
+from ..processes import default_jobs
+from ..results.outfolder import make_folder
+from ..shortening import shorten_all
+from .common import columns_of, format_option, print_json, put, put_line, put_wrapped, say, sentence_lines, verbosity_options
+from .progress import ProgressBar
+from .shell import command_words, shell_lines, shell_word
+
+_SHOWN = 20
+_MOST_RUNS = 1000
+_FORM = "goldwatch repeat N --dumps FOLDER -o OUT -- PROGRAM, or goldwatch repeat --folders RUN1 RUN2 … -o OUT"
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="N -- PROGRAM… | --folders RUN1 RUN2…", type=click.UNPROCESSED)
+@click.option("--dumps", metavar="FOLDER", help="Where the program's dumps appear: dump_path of its configuration.")
+@click.option("--folders", is_flag=True, help="The runs are there: each argument is the folder of one.")
+@click.option("-f", "--model", metavar="OM.json", help="The model, which tells the order of execution and what feeds each op.")
+@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the results: one folder for each run, and repeat.json.")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that compare, at most.  [default: all processors]")
+@click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
+@click.option("--force", is_flag=True, help="Discard other results in OUT, and dumps of earlier runs.")
+@format_option
+@verbosity_options
+def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
+    """Run a program N times and compare its dumps bit for bit, each run with the first.
+
+    After each run what is new in FOLDER is moved to OUT/dumps_1, OUT/dumps_2, …; or the runs are there already (--folders). Exit code:
+    0 all runs are equal, 1 one differs, 3 something could not be compared, 4 bad input or nothing was dumped, 5 the program failed.
+
+    Example: goldwatch repeat 5 --dumps dump -o out -- ./infer --model net.om
+    """
+    if given["folders"]:
+        if given["dumps"]:
+            raise UsageError("--dumps is for a program: --folders names runs that are there")
+        folders = list(words)
+        for folder in folders:
+            require_folder(folder, "RUN")
+    else:
+        folders = _run(words, out, given)
+    with ProgressBar("comparing", given["quiet"]) as bar:
+        found = compare_runs(
+            folders, out, given["model"], given["jobs"] or default_jobs(), given["force"],
+            lambda run, progress: bar.show("run %d: %s" % (run, progress.stage), *progress.steps),
+        )  # fmt: skip
+    if given["output_format"] == "json":
+        print_json(found.document())
+    else:
+        _print(found)
+    return found.exit_code
+
+
+def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
+    """Run the program as often as is asked for; return the folders that its dumps were moved to."""
+    count = int(words[0]) if words and words[0].isdigit() else 0
+    if not 2 <= count <= _MOST_RUNS or len(words) < 2:
+        raise UsageError("expected how often (2 to %d), and the program behind --" % _MOST_RUNS, hint=_FORM)
+    if given["dumps"] is None:
+        raise UsageError("--dumps is missing: the folder where the program's dumps appear", hint="dump_path of its acl.json")
+    if not 0 <= given["grace"] < 1e6:
+        raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
+    find_program(words[1:])
+    make_folder(out)
+    folders = [os.path.join(out, "dumps_%d" % number) for number in range(1, count + 1)]
+    for folder in filter(os.path.lexists, folders):
+        if not given["force"]:
+            raise UsageError("%s holds the dumps of an earlier run" % folder, hint="-o names another folder, --force discards them")
+        shutil.rmtree(folder)
+    for number, folder in enumerate(folders, 1):
+        before = _entries(given["dumps"])
+        say("run %d of %d" % (number, count), given["quiet"])
+        _run_once(words[1:], os.path.join(out, "program_%d.log" % number), given)
+        new = sorted(_entries(given["dumps"]) - before)
+        if not new:
+            hint = "what is there already is left alone: empty the folder before, or dump into an empty one"
+            raise InputError("run %d: nothing new is in %s" % (number, given["dumps"]), hint=hint)
+        os.mkdir(folder)
+        for name in new:
+            shutil.move(os.path.join(given["dumps"], name), os.path.join(folder, name))
+    return folders
+
+
+def _entries(folder: str) -> Set[str]:
+    return set(os.listdir(folder)) if os.path.isdir(folder) else set()
+
+
+def _run_once(words: Sequence[str], log: str, given: Any) -> None:
+    output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
+    program = Program(words, log, output, sys.stderr.fileno(), given["grace"], say)
+    try:
+        program.start()
+        while not program.ended():
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        program.kill()
+        raise
+    finally:
+        program.close()
+    if program.failure():
+        raise ProgramFailed(program.failure(), program.document()["exit_code"] or 0)
+
+
+def _print(found: Repeated) -> None:
+    width = columns_of(sys.stdout)
+    names = shorten_all(printable(op.op) for op in found.ops[:_SHOWN])
+    several = len({op.place for op in found.ops}) > 1
+    for op in found.ops[:_SHOWN]:
+        put_line(_line(op, names[printable(op.op)], len(found.folders), several))
+    if len(found.ops) > _SHOWN:
+        put("and %d more, see %s" % (len(found.ops) - _SHOWN, found.file))
+    put_wrapped("Results: %s" % found.file)
+    for line in sentence_lines("%s: %s" % (found.verdict, found.sentence), width, ""):
+        put(line)
+    worst: Optional[str] = next((result.options.out for result in found.results if result.summary.verdict == FAIL), None)
+    if worst is not None:
+        words = command_words(["goldwatch", "report"], [worst], ["--html", os.path.join(worst, "report.html")])
+        for line in shell_lines("next:", [shell_word(word) for word in words], width or 10**9):
+            put(line)
+
+
+def _line(op: RepeatedOp, name: str, runs: int, several: bool) -> str:
+    place = " (%s)" % op.place.label() if several and op.place.label() else ""
+    equal = len(op.from_equal_inputs)
+    text = "%s (%s)%s: differs in %d of %d runs" % (name, printable(op.op_type), place, len(op.runs), runs - 1)
+    text += ", in %d of equal inputs" % equal if equal else ", never of equal inputs"
+    return "%s; %d different results" % (text, op.results)
