@@ -20,7 +20,8 @@ def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", standin_path)
     assert choose_backend("auto", None).backend == "caffe"
     chosen = choose_backend("auto", sys.executable)
-    assert (chosen.backend, chosen.python, chosen.notes) == ("caffe", sys.executable, [])
+    assert (chosen.backend, chosen.python, chosen.reason) == ("caffe", sys.executable, "Caffe is there, in " + sys.executable)
+    assert chosen.notes == ["backend caffe: " + chosen.reason]
     monkeypatch.delenv("PYTHONPATH")
     chosen = choose_backend("auto", sys.executable)
     assert chosen.backend == "numpy"
