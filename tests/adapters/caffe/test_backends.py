@@ -84,7 +84,7 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     for number, named in enumerate((root, root / "python")):
         out = tmp_path / str(number)
         done = dump(DumpOptions(*files, str(out), caffe_root=str(named), **options))
-        assert (done["backend"], done["notes"]) == ("caffe", [])
+        assert (done["backend"], done["notes"]) == ("caffe", ["backend caffe: Caffe is there, in " + sys.executable])
         with open(str(out / "manifest.json"), encoding="utf-8") as stream:
             found = {entry["op"]: np.load(str(out / entry["file"])) for entry in json.load(stream)["tensors"]}
         np.testing.assert_array_equal(found["p"], 2 * fed)
