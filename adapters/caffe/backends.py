@@ -140,7 +140,7 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
             problem = _problem(name, candidate, paths)
             if problem is None:
                 found = "Caffe is there, in %s" % printable(candidate)
-                return Chosen(name, candidate, [], found) if backend == "auto" else Chosen(name, candidate)
+                return Chosen(name, candidate, ["backend caffe: " + found], found) if backend == "auto" else Chosen(name, candidate)
             problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
     if backend == "auto" and not paths.before:
         reason = "Caffe was not used: %s" % "; ".join(problems)

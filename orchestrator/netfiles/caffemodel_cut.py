@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
 
-from ..errors import FormatError, InputError
+from ..errors import FormatError
 from ..protowire import BYTES
 from .caffemodel import HDF5_MAGIC, blob_shape
 from .wirefile import Record, WireFile
 
-_LAYER, _V1_LAYER = 100, 2
+_LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
 _HINT = "give the binary weights of the net (.caffemodel)"
 Shape = Tuple[int, ...]
 
@@ -43,7 +43,7 @@ class CaffeModel:
     MissingPath
         There is no such file.
     FormatError
-        It is empty, cut short, HDF5, a V0 net's, a Git LFS pointer, or holds no layer at all.
+        It is empty, cut short, HDF5, a Git LFS pointer, or holds no layer at all.
     """
 
     def __init__(self, path: str) -> None:
@@ -85,17 +85,16 @@ class CaffeModel:
 
 
 def _layer(file: WireFile, record: Record) -> LayerRecord:
-    is_v1 = record.number == _V1_LAYER
-    name_field, blob_field = (4, 6) if is_v1 else (1, 7)
+    first, last, name_field, blob_field = record.first, record.last, 1, 7
+    if record.number == _V1_LAYER:
+        name_field, blob_field = 4, 6
+        for number, wire, start, end in file.inner(record):
+            if (number, wire) == (_V0_LAYER, BYTES):
+                first, last, name_field, blob_field = start, end, 1, 50
     name, shapes = "", []
-    for number, wire, first, last in file.inner(record):
-        if wire != BYTES:
-            continue
-        if is_v1 and number == 1:
-            hint = "upgrade it once with Caffe's own upgrade_net_proto_binary"
-            raise InputError("%s: weights of a V0 net (a layer inside a layer at byte %d)" % (file.path, record.start), hint=hint)
-        if number == name_field:
-            name = file.text(first, last)
-        elif number == blob_field:
-            shapes.append(blob_shape(file.window, first, last))
+    for number, wire, start, end in file.inside(first, last):
+        if (number, wire) == (name_field, BYTES):
+            name = file.text(start, end)
+        elif (number, wire) == (blob_field, BYTES):
+            shapes.append(blob_shape(file.window, start, end))
     return LayerRecord(name, shapes, record.start, record.last)

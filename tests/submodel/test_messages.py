@@ -52,7 +52,6 @@ def test_a_start_that_leads_to_no_end(cut):
     [
         (INPUT + relu("r", "data", "x") + relu("r", "x", "y") + relu("b", "y"), "r", "b", "2 layers have this name (lines 2, 3)"),
         (INPUT + relu("r", "data", "x") + relu("r", "x", "y") + relu("b", "y"), "b", "b", "layers in lines 2, 3 have the same name r"),
-        ('layers { layer { name: "a" } bottom: "x" top: "a" }', "a", "a", "a V0 net"),
         (INPUT + 'layers { name: "b" type: RELU bottom: "data" top: "b" }', "b", "b", "both `layer` and V1 `layers`"),
         (INPUT + relu("a", "gone"), "a", "a", "layer a reads blob gone, which nothing makes"),
         ('layer { name: "d" type: "Data" top: "d" }\n' + relu("b", "d"), "d", "d", "only data layers are between"),
@@ -102,7 +101,6 @@ CONV = INPUT + 'layer { name: "c" type: "Convolution" bottom: "data" top: "c" co
         (b"", "the file is empty"),
         (b"\x89HDF\r\n\x1a\n" + bytes(9), "HDF5 weights"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
-        (field(2, field(1, field(1, b"c"))), "weights of a V0 net"),
     ],
 )
 def test_weights_that_are_not_the_nets(cut, tmp_path, data, text):

@@ -20,7 +20,8 @@ def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", standin_path)
     assert choose_backend("auto", None).backend == "caffe"
     chosen = choose_backend("auto", sys.executable)
-    assert (chosen.backend, chosen.python, chosen.notes) == ("caffe", sys.executable, [])
+    assert (chosen.backend, chosen.python, chosen.reason) == ("caffe", sys.executable, "Caffe is there, in " + sys.executable)
+    assert chosen.notes == ["backend caffe: " + chosen.reason]
     monkeypatch.delenv("PYTHONPATH")
     chosen = choose_backend("auto", sys.executable)
     assert chosen.backend == "numpy"
@@ -83,7 +84,7 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     for number, named in enumerate((root, root / "python")):
         out = tmp_path / str(number)
         done = dump(DumpOptions(*files, str(out), caffe_root=str(named), **options))
-        assert (done["backend"], done["notes"]) == ("caffe", [])
+        assert (done["backend"], done["notes"]) == ("caffe", ["backend caffe: Caffe is there, in " + sys.executable])
         with open(str(out / "manifest.json"), encoding="utf-8") as stream:
             found = {entry["op"]: np.load(str(out / entry["file"])) for entry in json.load(stream)["tensors"]}
         np.testing.assert_array_equal(found["p"], 2 * fed)

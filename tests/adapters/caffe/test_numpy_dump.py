@@ -185,6 +185,27 @@ def test_data_layers_are_inputs(tmp_path, caffemodel):
     assert run(tmp_path, DATA, model, "q", inputs=(), seed=1, backend="numpy")[1]["f", 0].shape == (2, 108)
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 is_color: false }", (2, 1, 5, 4)),
+        ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 } transform_param { crop_size: 3 }", (2, 3, 3, 3)),
+        ("MemoryData' memory_data_param { batch_size: 2 channels: 2 height: 3 width: 4 }", (2, 2, 3, 4)),
+    ],
+)
+def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
+    """What the layer says of its pictures is the shape; a mean file, which only pictures need, may be missing."""
+    text = "layer { name: 'd' top: 'x' top: 'label' type: '%s }\nlayer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n" % layer
+    model = caffemodel(tmp_path / "w.caffemodel", [])
+    assert run(tmp_path, text, model, inputs=(), seed=1, backend="numpy")[1]["r", 0].shape == shape
+    text += "layer { name: 'i' type: 'Input' top: 'i' transform_param { mean_file: 'nowhere' } input_param { shape { dim: 1 dim: 2 } } }\n"
+    np.save(str(tmp_path / "i.npy"), np.ones((1, 2), np.float32))
+    options = {"inputs": ["i=%s" % (tmp_path / "i.npy")], "seed": 1, "backend": "numpy", "check_backend": "opencv"}
+    result, values = run(tmp_path, text, model, "m", **options)
+    assert (values["i", 0] == 1).all()
+    assert "not checked with backend opencv: the opencv backend does not compute this net" in result["check"]["told"]
+
+
 def _v0(name, blobs):
     old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
     body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
