@@ -86,14 +86,14 @@ class Summary:
         The operator that the sentence names as the one to look at, and its place (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
-    by_statistics
-        How many rows were compared by statistics alone; 0: not in result.json.
     culprits
         Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
     hosts
         Of a run of several hosts what each came to, as documents; None for others (then not in result.json).
     recomputed
         How many operators were computed again and what came out, as a document; None where none were (then not in result.json).
+    by_statistics
+        How many rows were compared by statistics alone; 0: not in result.json.
     """
 
     verdict: str
@@ -118,10 +118,10 @@ class Summary:
     sentence: str = ""
     culprit: Optional[Tuple[str, Place]] = None
     sampled: int = 0
-    by_statistics: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
     recomputed: Optional[Mapping[str, Any]] = None
+    by_statistics: int = 0
 
     @property
     def devices_agree(self) -> Optional[bool]:
