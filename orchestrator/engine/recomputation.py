@@ -221,7 +221,9 @@ class Recomputation:
     def _by_original(self, ops: Sequence[ObservedOp]) -> List[List[Recomputed]]:
         """Compute operators by the original model, several at once; large ones one after the other, so that memory stays bounded."""
         known = [(op, self._recomputer(op.place)) for op in ops]
-        tasks = [partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list for op, one in known]
+        tasks: List[Callable[[], List[Recomputed]]] = [
+            partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list for op, one in known
+        ]
         small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
         threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
         if threads < 2:

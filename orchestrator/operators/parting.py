@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from .registry import Node
@@ -36,7 +36,8 @@ def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     if not known or (0 < node.version < 7 and len(set(known)) > 1):
         return None
     ndim = max(len(shape) for shape in known)
-    sizes, axes = [], {}
+    sizes: List[Optional[int]] = []
+    axes: Dict[int, Tuple[Optional[int], ...]] = {}
     for axis in range(ndim):
         places = [None if shape is None else axis - ndim + len(shape) for shape in shapes]
         lengths = [1 if at is None or at < 0 or shape is None else shape[at] for at, shape in zip(places, shapes)]

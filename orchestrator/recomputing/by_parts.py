@@ -101,7 +101,7 @@ class ByParts:
 
     def _way(self, axis: int, cuts: Cuts) -> _Way:
         """Return what computing in parts along an axis would take."""
-        cut = [(own, self._inputs[value]) for value, own in cuts.inputs.items() if own is not None]
+        cut: List[Tuple[Optional[int], Held]] = [(own, self._inputs[value]) for value, own in cuts.inputs.items() if own is not None]
         out = self._outputs[0].held
         kept = [self._inputs[value] for value, own in cuts.inputs.items() if own is None]
         # Whole ones are kept as they are recorded, and as float32; reading turns them once.
@@ -220,7 +220,8 @@ def copied_error(source: Held, made: Held) -> OwnError:
     """
     axis = source.axis if source.shape is not None and source.shape == made.shape and source.axis == made.axis else None
     if axis is None or source.shape is None:
-        require_readable(source), require_readable(made)
+        require_readable(source)
+        require_readable(made)
         expected, actual = source.whole(), made.whole()
         whole, ranges, axis = expected.shape, [(0, 1)], -1
     else:
