@@ -130,7 +130,7 @@ class Watch:
         self._find_first_failing()
         self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
         before = note_regions if run.options.check_addresses else lambda file: None
-        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
+        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before, self.provisional.holds)
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0
