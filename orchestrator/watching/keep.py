@@ -35,6 +35,8 @@ class Keeper:
     ----------
     before
         Called with each file before it is deleted.
+    provisional
+        Tells of a file whether rows of it are not final: its tensors may have to be read again.
     ahead
         Computes operators again before their files go; None: none are.
     """
@@ -47,9 +49,12 @@ class Keeper:
         store: RunStore,
         say: Callable[[str], None],
         before: Callable[[TargetFile], None],
+        provisional: Callable[[TargetFile], bool] = lambda file: False,
         ahead: Optional[Ahead] = None,
     ) -> None:
         self._before = before
+        self._provisional = provisional
+        self._undecided: List[TargetFile] = []
         self._ahead = ahead
         self._uncomputed: List[TargetFile] = []
         self._compute_at = -1e9
@@ -63,7 +68,7 @@ class Keeper:
         self._queue: Deque[TargetFile] = deque()
         self._of_inputs: List[TargetFile] = []
         self._last = False
-        self._looked_at = -1e9
+        self._looked_at = self._asked_at = -1e9
         self._free: Optional[int] = None
         self._warned = False
         self._golden_files: Set[Tuple[int, int]] = set()
@@ -76,6 +81,9 @@ class Keeper:
         if file.tensors[0] and not file.tensors[1] and not self._last:
             # The outputs of what feeds it are seen in it at the end.
             self._of_inputs.append(file)
+            return
+        if self._provisional(file) and not self._last:
+            self._undecided.append(file)
             return
         verdicts = self.store.table.verdicts_of_file(file.rel)
         allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
@@ -97,6 +105,11 @@ class Keeper:
             self._last = True
             for file in self._of_inputs:
                 self.offer(file)
+        if self._undecided and (last or time.monotonic() - self._asked_at > _LOOK_S):
+            waiting, self._undecided = self._undecided, []
+            for file in waiting:
+                self.offer(file)
+            self._asked_at = time.monotonic()
         least = self.options.min_free_bytes
         if least is not None and (last or time.monotonic() - self._looked_at > _LOOK_S):
             self._look_at_disk(least)

@@ -93,6 +93,10 @@ class Provisional:
     def __contains__(self, row: Row) -> bool:
         return bool(self._waiting) and row_key(row) in self._waiting
 
+    def holds(self, file: TargetFile) -> bool:
+        """Tell whether rows of a file are provisional."""
+        return any(waiting.file == file.rel for waiting in self._waiting.values())
+
     def see(self, row: Row) -> bool:
         """Take note of a row that was stored; tell whether it is final already."""
         self._changed = True

@@ -136,7 +136,7 @@ class Watch:
         before = note_regions if run.options.check_addresses else lambda file: None
         computes = self.watch.keep != KEEP_ALL and run.options.recompute != NONE
         ahead = Ahead(self.engine, run.recomputation()) if computes else None
-        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before, ahead)
+        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before, self.provisional.holds, ahead)
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0

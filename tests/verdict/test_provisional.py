@@ -152,3 +152,14 @@ def test_after_a_file_is_mended_the_live_line_counts_as_the_verdict_does(scene, 
         result = one.end()
     last = one.told[-1]
     assert (last.rows, last.failed) == (result.summary.rows, result.summary.failed) == (5, 0)
+
+
+def test_dumps_that_are_not_kept_wait_until_their_rows_are_final(scene, random):
+    detection(scene, random)
+    with Watched(scene, keep="none") as one:
+        one.put(*ALL)
+        one.watch.keeper.tick()
+        kept = {name.split(".")[1] for name in os.listdir(scene.target)}
+        assert "top" in kept
+        assert one.end().exit_code == 0
+    assert not {"top", "wide", "boxes"} & {name.split(".")[1] for name in os.listdir(scene.target)}
