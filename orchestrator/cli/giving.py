@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List, Tuple
 
-from ..engine.unmatched import QUANTISED, SUPERFLUOUS, TWO_BUILDS
+from ..engine.unmatched import FEW_LAYERS, QUANTISED, SUPERFLUOUS, TWO_BUILDS
 from ..errors import EXIT_PASS
 from ..verdict.run_sentence import NO_MODEL
 
@@ -18,6 +18,7 @@ _GIVE: Tuple[Tuple[str, str], ...] = (
     (QUANTISED, "give --quant-json JSON, the json that the quantisation tool wrote beside the quantised model"),
     (SUPERFLUOUS, "leave --quant-json out"),
     (TWO_BUILDS, "give -f MODEL.json of TARGET's build and --unfused-om MODEL.json of GOLDEN's"),
+    (FEW_LAYERS, "give --acl acl.json where it chose the layers to be dumped: the others are then not asked for"),
 )  # fmt: skip
 
 

@@ -57,8 +57,9 @@ class ListedNeighbours:
 
 
 class SeenOutput(NamedTuple):
-    """An output, and where it is seen: the tensor's name, and the input of a dump that holds it."""
+    """An output, and where it is seen: the op that reads it, the tensor's name, and the input of a dump that holds it."""
 
+    reader: OpNode
     tensor: str
     dump: AnyDump
     info: TensorInfo
@@ -128,7 +129,7 @@ class OutputsElsewhere:
             if dump is not None and place is not None and place < len(dump.inputs):
                 found.append(
                     (
-                        SeenOutput("%s:input:%d" % (reader.name, place), dump, dump.inputs[place]),
+                        SeenOutput(reader, "%s:input:%d" % (reader.name, place), dump, dump.inputs[place]),
                         reader,
                     )
                 )

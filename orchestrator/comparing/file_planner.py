@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from typing import (
@@ -17,7 +18,7 @@ from typing import (
     Tuple,
 )
 
-from ..dumps.container import TensorInfo
+from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.golden_remarks import original_name, unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
@@ -271,7 +272,7 @@ class Planner:
         self, entry: DumpEntry, dumped: DumpedOp, dump: AnyDump
     ) -> Optional[OutputsElsewhere]:
         """Return where the outputs of a dump are seen that holds inputs only; None for any other dump."""
-        if self._model is None or self._neighbours is None or self.two_dumps:
+        if self._model is None or self._neighbours is None:
             return None
         op = self._model.find(dumped) if dump.inputs and not dump.outputs else None
         if op is None or not op.output_descs:
@@ -306,6 +307,13 @@ class Planner:
             # It waits for its readers, and is no row so far.
             waiting.append(self._row(plan, entry).but(verdict=NOT_COMPARED))
             return
+        if self.two_dumps:
+            # The other dump holds the output too, or what the same op read.
+            golden, reader = self.golden.find(plan.op, index, OUTPUT, self.place), found.reader
+            own = golden is not None and _holds_output(golden.path, index)
+            name, number, kind = (plan.op, index, OUTPUT) if own else (reader.name, found.info.index, INPUT)
+            seen = replace(plan, status=PAIR, reason="", golden_op=name, golden_index=number, golden_kind=kind, golden=dumped.op_name)
+            dumped = dumped if own else replace(dumped, op_type=reader.type)
         where = "%s: seen at %s" % (ONLY_INPUTS, found.tensor)
         reason = "; ".join(filter(None, (seen.reason, where)))
         row = planned_row(replace(seen, reason=reason), self.place, entry, found.info)
@@ -515,6 +523,12 @@ class Planner:
 def _is_of_one_build(row: Row) -> bool:
     """Tell whether an op is a cast or a change of layout that GE put in and numbered: which there are differs between builds."""
     return row.op_type in ("Cast", "TransData") and row.op.startswith("trans_%s_" % row.op_type)
+
+
+def _holds_output(path: str, index: int) -> bool:
+    with contextlib.suppress(GoldwatchError, OSError):
+        return index < len(DumpFile.open(path, partial=True).outputs)
+    return False
 
 
 def _is_gone(dump: AnyDump, info: TensorInfo, there: Optional[OutputsElsewhere]) -> bool:

@@ -102,7 +102,7 @@ class Checker:
             # What is about the whole file stands at its beginning.
             whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
             return Report(file, "npu" if _NPU_TEXT.search(data[:65536]) else "acl", tuple(in_file_order(whole)))
-        other = _other_tool(text.value)
+        other = other_tool(text.value)
         if other is not None:
             key, whose = other
             message = "this is %s own dump configuration: not judged" % whose
@@ -180,7 +180,7 @@ class Checker:
             findings.items[-1] = placed(findings.items[-1], 1, 1)
 
 
-def _other_tool(document: Any) -> Optional[Tuple[str, str]]:
+def other_tool(document: Any) -> Optional[Tuple[str, str]]:
     """Return the key that tells another tool's configuration and whose it is, or None."""
     for key, (beside, whose) in _OTHER_TOOLS.items():
         if isinstance(document, dict) and key in document and beside in document and not any(name in document for name in NPU_ONLY):

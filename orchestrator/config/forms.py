@@ -11,7 +11,7 @@ from ..errors import FormatError, UsageError
 from ..naming import printable
 from ..schemas.documents import read_document
 from ..schemas.jsontext import JsonText
-from .check import Checker
+from .check import Checker, other_tool
 from .finding import Finding, Findings
 from .jsontext import read_json
 from .models import Models
@@ -147,6 +147,10 @@ def read_plan(data: bytes, file: str, exact: bool = True) -> DumpPlan:
             return _from_script(data, file, findings, exact)
         text = read_json(data, findings)
         if text is not None and isinstance(text.value, dict):
+            other = other_tool(text.value)
+            if other is not None:
+                hint = "give the acl.json, npu settings or script that configures the device's dump"
+                raise FormatError("this is %s own dump configuration, which aclInit does not read" % other[1], file, hint=hint)
             kind = _kind(text.value)
             if kind == "plan":
                 return DumpPlan.from_document(read_document(data, "plan", file))

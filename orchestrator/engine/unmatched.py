@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Dict, List
+from typing import TYPE_CHECKING, Dict, List, Set
 
-from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..adapters.tensorflow.rename import RENAME, plan_renames
+from ..comparing.row import DUMP_MISSING, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
 from ..kinds.advice import foreign_golden
 from ..model.gears import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.nodes import QUANT_TYPE
-from ..naming import nearest_names, sanitise_golden
+from ..naming import lacks_a_part, meant_golden_name, nearest_names, parse_golden_name, sanitise_golden
 from ..wording import listed, plural
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 QUANTISED = "the model is quantised"
 SUPERFLUOUS = "the quantisation json is superfluous"
 TWO_BUILDS = "TARGET and GOLDEN are dumps of two builds"
+FEW_LAYERS = "most operators have no dump"
 """How sentences begin that say what was not given, or too much."""
 
 _SHOWN = 3
@@ -34,9 +36,12 @@ _STEPS_SHOWN = 8
 def unmatched(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
     counts = run.store.counted.all()
-    misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
+    misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)]) + _to_rename(run)
+    dumped = _dumped_ops(run)
+    foreign = [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
     by_name = [run.engine.misfit] if run.engine.misfit else []
-    said = [*_of_another_model(run), *_steps(run), *_gears(run), *misnamed, *_quantisation(run), *_two_builds(run)]
+    layers = [] if foreign else _few_layers(run, {name for names in dumped.values() for name in names})
+    said = [*foreign, *_steps(run), *_gears(run), *misnamed, *_quantisation(run), *_two_builds(run), *layers]
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
         advice = foreign_golden(run.goldens.folder)
         if advice is not None:
@@ -78,7 +83,37 @@ def _two_builds(run: Run) -> List[str]:
     return [text % (TWO_BUILDS, plural(compared + apart + alone, "tensor"), apart, alone)]
 
 
-def _of_another_model(run: Run) -> List[str]:
+def _to_rename(run: Run) -> List[str]:
+    """Name the files of GOLDEN that would hold what is missing if they were called as golden files are."""
+    folder = run.goldens.folder
+    missing = [row.golden for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
+    wrong = [name for name in os.listdir(folder) if name.endswith(".npy") and parse_golden_name(name) is None]
+    if not missing or all(map(_is_misnamed, wrong)):
+        return []
+    wanted = {sanitise_golden(name) for golden in missing for name in golden.split(",")}
+    plan = [step for step in plan_renames(folder) if step.action == RENAME and not _is_misnamed(step.old)]
+    found = [step.old for step in plan if (step.new or "").split(".")[0] in wanted]
+    text = "GOLDEN: %s: not named as golden data are ({op}.{output_index}.{timestamp}.npy), which goldwatch golden tf rename repairs"
+    return [text % listed(found, _SHOWN)] if found else []
+
+
+def _is_misnamed(name: str) -> bool:
+    """Tell whether the listing of a folder names a file as one whose name is not right."""
+    return lacks_a_part(name) or meant_golden_name(name) is not None
+
+
+def _few_layers(run: Run, dumped: Set[str]) -> List[str]:
+    """Say it where most ops have no dump and no configuration tells which were asked for."""
+    if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
+        return []
+    lost = {row.op for row in run.store.rows(verdict=NOT_COMPARED) if row.cause == DUMP_MISSING and not row.target_file}
+    if len(lost) <= len(dumped):
+        return []
+    return ["%s (%d of %d): were only chosen layers asked for?" % (FEW_LAYERS, len(lost), len(lost) + len(dumped))]
+
+
+def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
+    """Return of each model the names of the ops that were dumped, and whether the model knows them."""
     dumped: Dict[ModelGraph, Dict[str, bool]] = {}
     folder, names = None, None
     for file in run.catalogue.files.each():
@@ -90,7 +125,7 @@ def _of_another_model(run: Run) -> List[str]:
             names = dumped.setdefault(graph, {}) if graph is not None and taken else None
         if names is not None and file.op_name not in names:
             names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
-    return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
+    return dumped
 
 
 def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:

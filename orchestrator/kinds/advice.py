@@ -36,6 +36,7 @@ _DUMPED: Dict[str, str] = {
     kinds.MINDSPORE: "MindSpore wrote arrays already; its dumps as the device writes them (file_format bin) can be compared",
     kinds.MINDSPORE_STATISTICS: "with saved_data tensor and file_format bin MindSpore dumps tensors that can be compared",
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
+    kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
 }
 _GOLDEN: Dict[str, str] = {
@@ -93,6 +94,13 @@ def without_dumps(target: str, golden: str) -> Advice:
     return exchanged(target, golden) or _advice(kinds_in_folder(target), _DUMPED, _WANTED_DUMPS, target)
 
 
+def without_dumps_so_far(target: str) -> Optional[Advice]:
+    """Say what TARGET, a folder to be watched, holds in place of dump files; None where it holds dumps, or nothing that is known."""
+    found = kinds_in_folder(target)
+    advice = _advice(found, _DUMPED, _WANTED_DUMPS, target)
+    return advice if advice.words and kinds.DUMPS not in {kind.name for kind in found} else None
+
+
 def exchanged(target: str, golden: str) -> Optional[Advice]:
     """Say that TARGET and GOLDEN were exchanged: TARGET holds npy files and no dump file, GOLDEN a device's dumps; else None."""
     names = {kind.name for kind in kinds_in_folder(target)}
@@ -120,6 +128,8 @@ def foreign_golden(golden: str) -> Optional[Advice]:
 
 def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder: str) -> Advice:
     for kind in found:
+        if kind.name == kinds.NUMBERS and not _is_numbers(os.path.join(folder, kind.example)):
+            continue
         if kind.name == kinds.RAW and _is_dump(os.path.join(folder, kind.example)):
             words = "it holds dump files whose names are not as a device writes them (%s, such as %s)"
             named = _WANTED_DUMPS if parse_dump_name(os.path.splitext(os.path.basename(kind.example))[0]) is None else "take the ending off"
@@ -158,6 +168,11 @@ _FILE_HINTS: Dict[str, str] = {
 def _is_dump(path: str) -> bool:
     found = _kind(path)
     return found is not None and found.name == kinds.DUMP
+
+
+def _is_numbers(path: str) -> bool:
+    found = _kind(path)
+    return found is not None and found.name == kinds.NUMBERS
 
 
 def is_raw(path: str) -> bool:

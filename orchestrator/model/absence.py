@@ -24,6 +24,7 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
+from ..wording import listed
 from .asked import EVERYTHING, Asked
 from .gears import gear_named, gear_of
 from .graph import ModelGraph
@@ -45,6 +46,10 @@ _PLACING = frozenset(
 _PLACED = "optimised away: its inputs are all there, and the compiler can place them so that nothing is to do"
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
+_SHOWN = 3
+
+NO_DUMP = "no dump file"
+"""What the reason of an op's row starts with that has none, and should."""
 
 
 class _Part(NamedTuple):
@@ -171,6 +176,18 @@ class Absence:
             found = self._of_parts(self._parts.of(op))
         return self._placed(op) if found is None else found
 
+    def lost(self, op: OpNode) -> str:
+        """Return what to say of an op that should have a dump and has none."""
+        gear = next((part for part in self._parts.of(op) if part.kind == _GEAR), None)
+        if gear is not None and self._seen and not self._ran.intersection(self._parts.families[gear.family]):
+            names = [part.name for part in self._parts.families[gear.family]]
+            return "%s: no gear ran (the model has %s)" % (NO_DUMP, listed(names, _SHOWN))
+        if op.type in _PLACING and op.no_task is None and self._seen:
+            lacking = self._lost_source(op)
+            if lacking is not None:
+                return "%s, nor has %s, which it reads: it may be optimised away" % (NO_DUMP, lacking.name)
+        return NO_DUMP
+
     def _fixed(self, op: OpNode) -> Optional[str]:
         """Return what holds whatever ran."""
         found = no_dump_reason(op)
@@ -210,6 +227,10 @@ class Absence:
         """Return why an op that only places tensors has no dump, where what it reads has one."""
         if op.type not in _PLACING or op.no_task is False or not self._seen:
             return None
+        return _PLACED if self._lost_source(op) is None else None
+
+    def _lost_source(self, op: OpNode) -> Optional[OpNode]:
+        """Return the first op without its dump that an op, which only places tensors, reads through others like it."""
         waiting, met = [op], {op.position}
         while waiting:
             at = waiting.pop()
@@ -221,8 +242,8 @@ class Absence:
                 if producer.type in _PLACING:
                     waiting.append(producer)
                 elif self._fixed(producer) is None:
-                    return None
-        return _PLACED
+                    return producer
+        return None
 
 
 def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:

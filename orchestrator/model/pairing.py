@@ -253,7 +253,7 @@ class Pairing:
             if op.position in seen or op.type in FOLLOWING_TYPES or absence.reason(op) is not None:
                 continue
             if self._goldens_of(op) - covered:
-                rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, "no dump file")))
+                rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, absence.lost(op))))
         return rows
 
     def _goldens_of(self, op: OpNode) -> Set[Tuple[str, int]]:
@@ -373,7 +373,7 @@ class Pairing:
             elif inner is not None:
                 found = (op, OMITTED, "no dump file; " + inner)
             else:
-                first = (op, NOT_COMPARED, "no dump file")
+                first = (op, NOT_COMPARED, absence.lost(op))
                 break
             first = first or found
         assert first is not None

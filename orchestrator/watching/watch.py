@@ -20,7 +20,7 @@ from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
-from ..kinds.advice import exchanged, without_dumps
+from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
 from ..results.records import PROVISIONAL
 from ..usercode import user_code_pids
 from .arrivals import Arrivals
@@ -137,6 +137,9 @@ class Watch:
             self._stop = "divergence"
 
     def _tell_start(self) -> None:
+        advice = without_dumps_so_far(self.options.target)
+        if advice is not None:
+            self.say("warning: TARGET: %s: no dump file so far: %s; %s" % (self.options.target, *advice))
         for note in self.run.notes:
             self.say(note if note.startswith("warning") else "note: " + note)
         if self._process is not None and self._process.ended():
