@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
@@ -28,12 +29,13 @@ class Old(NamedTuple):
 
 
 _TARGET, _GOLDEN, _NOTHING = Old(first=True), Old(second=True), Old(False)
+_OP = "-op"
 _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
     "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
     "-a": Old(new="--metrics"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
     "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
-    "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
+    _OP: Old(), "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
     "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"), "-type": Old(),
@@ -51,11 +53,12 @@ _COMMANDS = {
     "dump_data_conversion": "convert", "shape_conversion": "convert --layout FORMAT", "inplace_layer_process": "golden caffe deinplace",
     "new": "config new", "check": "config check", "caffe": "golden caffe", "tf": "golden tf", "onnx": "golden onnx",
     "dump": "golden caffe dump, golden tf dump or golden onnx dump", "deinplace": "golden caffe deinplace",
-    "rename": "golden tf rename", "drive": "golden tf drive", "html": "report --html FILE",
+    "debug": "compare", "rename": "golden tf rename", "drive": "golden tf drive", "html": "report --html FILE",
 }  # fmt: skip
 
 
 _VALUED = ("-o", "--out", "-f")
+_NUMBERS = re.compile(r"[0-9]+(?:,[0-9]+)*\Z")
 
 
 def command_elsewhere(name: str) -> Optional[str]:
@@ -107,13 +110,16 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
             continue
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
+        if word == _OP:
+            arguments[3] = "".join(value)
         if old.first or old.second:
             arguments[2 if old.second else 1] = "".join(value)
         elif old.new:
             others += [old.new] + value
     if not found:
         return None
-    ordered = [words[0]] + [arguments[place] for place in sorted(arguments)] + others
+    command = "compare-op" if 3 in arguments else words[0]
+    ordered = [command] + [arguments[place] for place in sorted(arguments)] + others
     return "goldwatch " + " ".join(map(shlex.quote, ordered))
 
 
@@ -125,6 +131,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
         return None  # here: quiet
     if word == "-v" and words[0] == "convert" and follower in ("1", "2"):
         return Old()  # the form of the file, which its content tells
-    if word == "-r" and any(other in words for other in ("-m", "-g", "-tp", "-gp")):
+    if word in ("-o", "-i") and _OP in words and _NUMBERS.match(follower):
+        return Old()  # which tensor of the operator: compare-op shows all
+    if word == "-r" and (_NUMBERS.match(follower) or any(other in words for other in ("-m", "-g", "-tp", "-gp"))):
         return Old(new="--range")
     return table.get(word)

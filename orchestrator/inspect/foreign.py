@@ -23,7 +23,6 @@ from ..netfiles.prototxt import read_document
 Document = Dict[str, Any]
 
 STATISTICS_BYTES = 64 * 1024 * 1024
-_MODEL_ENDINGS = (".txt", ".pbtxt", ".json")
 _NOT_HERE = (
     # These have readers of their own, which say what is wrong with a file that is none of them.
     kinds.EMPTY, kinds.RAW, kinds.TEXT, kinds.JSON, kinds.PROTOBUF, kinds.DUMP, kinds.NPY, kinds.OM, kinds.OM_JSON, kinds.GE_TEXT,
@@ -42,7 +41,7 @@ def foreign_document(path: str) -> Optional[Document]:
         It cannot be opened or read.
     """
     kind = kind_of_file(path)
-    plain = kind.name == kinds.TEXT and not path.endswith(_MODEL_ENDINGS) and parse_dump_name(os.path.basename(path)) is None
+    plain = kind.name == kinds.TEXT and parse_dump_name(os.path.basename(path)) is None
     if kind.name in _NOT_HERE and not plain and not is_raw(path):
         return None
     if kind.name == kinds.STATISTICS:

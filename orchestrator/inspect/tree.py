@@ -14,6 +14,7 @@ from ..dumps.listing import DumpEntry, FolderListing, walk
 from ..dumps.overflow import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
+from ..kinds.advice import without_dumps_so_far
 from ..naming import MAPPING_FILE
 from .file import Document, inspect_file
 from .statistics import UNUSUAL
@@ -132,6 +133,9 @@ class _Tree:
 
     def document(self, stats: bool) -> Document:
         """Return the whole."""
+        if not (self.places or self.golden or self.statistics or self.overflow):
+            advice = without_dumps_so_far(self.root)
+            self.notes += [advice.words] if advice is not None else []
         document: Document = {
             "kind": "tree",
             "path": self.root,
