@@ -115,12 +115,14 @@ class Recorded:
         info = dump.inputs[place]
         if is_overwritten(dump, info) or (elsewhere is not None and elsewhere.overwrites(info)):
             return tensor, False
-        return tensor, not self._equals_output(op, dump, tensor)
+        return tensor, not self._equals_output(op, dump, info, tensor)
 
-    def _equals_output(self, op: OpNode, dump: AnyDump, tensor: Tensor) -> bool:
+    def _equals_output(self, op: OpNode, dump: AnyDump, info: TensorInfo, tensor: Tensor) -> bool:
         if keeps_values(op.type):
             return False
-        outputs = (_tensor(dump, "output", index) for index in range(len(dump.outputs)))
+        # Where addresses are told, they tell: what is added may be too small to change anything.
+        told = [bool(info.address and output.address) for output in dump.outputs]
+        outputs = (_tensor(dump, "output", index) for index, known in enumerate(told) if not known)
         return any(output is not None and same_bytes(tensor.source, output.source) for output in outputs)
 
 

@@ -22,6 +22,8 @@ from goldwatch.cli.old_tools import new_spelling
         ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
         ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
         ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
+        ("compare -m my -g gold -f f.json -op conv -o 0 -out o", "compare-op my gold conv -f f.json -o o"),
+        ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o"),
         ("convert -d my -out o -t npy -f NCHW", "convert my -o o --to npy --layout NCHW"),

@@ -228,6 +228,20 @@ def test_wrong_plan_files_are_refused(document):
         read_plan(json.dumps(document).encode(), "plan.json")
 
 
+@pytest.mark.parametrize(
+    "document, whose",
+    [
+        ({"common_dump_settings": {"path": "/x"}, "e2e_dump_settings": {"enable": True}}, "MindSpore's"),
+        ({"task": "statistics", "dump_path": "/x", "level": "L1"}, "msprobe's"),
+    ],
+)
+def test_another_tools_configuration_is_named(document, whose):
+    import json
+
+    with pytest.raises(FormatError, match="this is %s own dump configuration" % whose):
+        read_plan(json.dumps(document).encode(), "acl.json")
+
+
 def test_forms_are_complete():
     assert set(FORMS) == {"acl", "plan"} | set(NPU_FORMS)
 

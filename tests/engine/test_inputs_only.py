@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import replace
 
@@ -58,6 +59,28 @@ def test_a_fault_is_found_where_it_is(only_inputs) -> None:
         "good",
     )
     assert "op/1_fused (Conv2D) is the first operator outside its limits" in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["input", "output", "all"])
+def test_two_runs_of_which_one_dumped_inputs_only(make_network, only_inputs, tmp_path, mode) -> None:
+    """GOLDEN's dump holds the outputs, or what the same readers were given."""
+    healthy, out = str(tmp_path / "healthy"), str(tmp_path / "two")
+    network = make_network()
+    write_files(healthy, [dump.only(mode) for dump in network.model.dumps()])
+    for broken, code in ((False, 0), (True, 1)):
+        shutil.rmtree(network.golden)
+        network = only_inputs(broken=broken)
+        folders = (network.target, healthy, out + str(code))
+        result = compare_folders(ComparisonOptions(*folders, network.model_path))
+        rows = {row.tensor: row for row in result.rows()}
+        if mode != "output":
+            assert result.exit_code == code
+        assert rows["op/0_fused:output:0"].verdict == "pass"
+        assert rows["op/0_fused:output:0"].reason.startswith(SEEN % "op/1_fused:input:0")
+        assert rows["op/1_fused:output:0"].verdict == ("fail" if broken else "pass")
+        if broken:
+            assert result.first_divergence.tensor == "op/1_fused:output:0"
+        shutil.rmtree(network.target)
 
 
 def test_one_operator_in_detail(only_inputs) -> None:

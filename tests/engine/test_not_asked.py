@@ -44,6 +44,22 @@ def test_layers_of_an_acl_json(layered) -> None:
     assert rows["data"]["reason"].startswith("a model input")
 
 
+def test_most_are_missing_and_no_configuration_is_given(layered) -> None:
+    done = layered.compare()
+    assert done.returncode == 3 and "most operators have no dump (4 of 6)" in done.stderr
+    assert "give --acl acl.json where it chose the layers to be dumped" in done.stdout
+    done = layered.compare("--force", "--acl", layered.acl)
+    assert "most operators" not in done.stderr and "give --acl" not in done.stdout
+
+
+def test_the_lesser_part_is_missing(network) -> None:
+    network.dump()
+    (path,) = glob.glob(os.path.join(network.target, "*", "*", "*", "*", "*", "MatMul.fc.*"))
+    os.unlink(path)
+    done = network.compare()
+    assert done.returncode == 3 and "most operators" not in done.stderr and "give --acl" not in done.stdout
+
+
 def test_an_op_that_was_asked_for_is_missing(layered) -> None:
     (path,) = glob.glob(os.path.join(layered.target, "*", "*", "*", "*", "*", "MatMul.fc.*"))
     os.unlink(path)

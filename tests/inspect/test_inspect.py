@@ -17,6 +17,7 @@ from goldwatch.dumps.overflow import parse_record
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import FormatError
 from goldwatch.inspect.statistics import statistics
+from goldwatch.kinds.kind import MSPROBE, TEXT, WORDS
 from goldwatch.schemas import load_text
 from goldwatch.tensors.tensor import Tensor
 
@@ -134,6 +135,15 @@ def test_other_kinds_say_what_they_are(tmp_path):
     assert code == 0 and [entry["kind"] for entry in found] == ["npy", "mapping", "manifest", "model"]
     assert found[0]["tensors"][0]["shape"] == [2, 3] and found[1]["names"] == 2 and found[2]["files"] == 2
     assert found[3]["ops"] == 1 and found[3]["types"] == {"Relu": 1} and found[3]["layouts"] == {"NCHW": 1}
+
+
+def test_text_and_a_folder_of_another_tool(tmp_path):
+    (tmp_path / "notes.txt").write_text("no graph at all\n")
+    assert document(str(tmp_path / "notes.txt"))[1]["what"] == WORDS[TEXT]
+    (tmp_path / "dump_tensor_data").mkdir()
+    for name in ("construct.json", "stack.json"):
+        (tmp_path / name).write_text("{}")
+    assert document(str(tmp_path))[1]["notes"] == ["it holds %s (2 files, such as construct.json)" % WORDS[MSPROBE]]
 
 
 def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):

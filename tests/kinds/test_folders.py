@@ -9,8 +9,10 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.engine.options import ComparisonOptions
 from goldwatch.kinds import kind as kinds
 from goldwatch.kinds.folders import kinds_in_folder
+from goldwatch.watching.watch import Watch
 
 STEP = os.path.join("20260102030405", "0", "net", "1", "0")
 FOLDERS = {
@@ -95,6 +97,45 @@ def test_one_name_that_lacks_a_part_among_others_that_are_right(tmp_path, dump, 
     np.save(os.path.join(golden, wrong), np.ones(2))
     done = compare(tmp_path, command, dump, golden, *words)
     assert "1 npy file lacks an output index or a time in the name (" in done.stderr and wrong + ")" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["relu.npy", "relu:0.1700000000000000.npy"])
+def test_a_name_that_would_give_what_is_missing(tmp_path, dump, golden, wrong):
+    os.rename(os.path.join(golden, "relu.0.1700000000000000.npy"), os.path.join(golden, wrong))
+    np.save(os.path.join(golden, "conv.0.1700000000000000.npy"), np.ones(2))
+    np.save(os.path.join(golden, "other.npy"), np.ones(2))
+    done = compare(tmp_path, "compare", dump, golden)
+    assert done.returncode == 4 and "GOLDEN: %s: not named as golden data are" % wrong in done.stderr
+    assert "goldwatch golden tf rename repairs" in done.stderr and "other.npy" not in done.stderr
+    assert run_here(["goldwatch", "golden", "tf", "rename", golden, "--apply"]).returncode == 0
+    assert compare(tmp_path, "compare", dump, golden, "--force").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "names, words", [(FOLDERS[kinds.CONVERTED], kinds.WORDS[kinds.CONVERTED]), (["relu.output.0.npy"], kinds.WORDS[kinds.MISNAMED])]
+)
+def test_a_watch_says_at_once_what_target_holds(tmp_path, dump, golden, names, words):
+    fill(tmp_path / "other", names)
+
+    def said(target):
+        texts = []
+        with Watch(ComparisonOptions(target, golden, str(tmp_path / "out")), force=True, say=texts.append):
+            return [text for text in texts if "no dump file so far" in text]
+
+    (text,) = said(str(tmp_path / "other"))
+    assert text.startswith("warning: TARGET: %s: no dump file so far: it holds %s" % (tmp_path / "other", words))
+    assert said(dump) == []
+
+
+def test_a_folder_of_numbers_as_text_and_one_of_other_text(tmp_path, golden):
+    (tmp_path / "numbers").mkdir()
+    (tmp_path / "numbers" / "relu.txt").write_text("1.0 2.0\n3.0 -4e-3\n")
+    done = compare(tmp_path, "compare", str(tmp_path / "numbers"), golden)
+    assert done.returncode == 4 and "it holds numbers as a text file (1 file, such as relu.txt)" in done.stderr
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "log.txt").write_text("started\n")
+    done = compare(tmp_path, "compare", str(tmp_path / "logs"), golden)
+    assert done.returncode == 4 and "it holds" not in done.stderr
 
 
 def test_a_folder_of_both_is_no_other_tools(tmp_path, dump, golden):
