@@ -20,7 +20,7 @@ _HELPERS = ("update_custom_op", "PrecisionDebugger", "aclinit_config")
 #: The environment variable that names the configuration of a MindSpore dump.
 _MINDSPORE = "MINDSPORE_DUMP_CONFIG"
 #: Arguments by which a function of another module is asked for a dump.
-_ASKED = ("dump", "enable_dump", "enable_dump_debug")
+_ASKED = ("dump", *NPU_DEFAULTS)
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST = 20
 
@@ -85,9 +85,9 @@ class Others:
         names = [module] + [name.name for name in node.names]
         self.knows_torchair = self.knows_torchair or any("torchair" in name or name == "CompilerConfig" for name in names)
         self._knows_npu = self._knows_npu or any(_NPU_MODULE.search(name) for name in names)
-        if isinstance(node, ast.ImportFrom):
-            # Of another module; npu_bridge's own and TensorFlow's are known.
-            self._taken.update(name.asname or name.name for name in node.names if not _KNOWN_MODULE.match(module))
+        # Of another module; npu_bridge's own and TensorFlow's are known.
+        others = [name for name in node.names if not _KNOWN_MODULE.match(module or name.name)]
+        self._taken.update(name.asname or (name.name if module else name.name.split(".")[0]) for name in others)
         if isinstance(node, ast.ImportFrom) and not _NPU_MODULE.search(module):
             self._foreign.update(name.asname or name.name for name in node.names if name.name == "DumpConfig")
 
@@ -106,7 +106,7 @@ class Others:
         elif name not in self._defined and (
             name in _HELPERS
             or _HELPER.search(name)
-            or (name in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords))
+            or (key_of(node.func).split(".")[0] in self._taken and any(keyword.arg in _ASKED for keyword in node.keywords))
         ):
             self.add("%s()" % name, node)
 

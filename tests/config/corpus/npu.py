@@ -319,6 +319,8 @@ OTHER_CASES = [
      "d.enable_dump = True\n" + AIR_PATH, []),
     ("air-two-functions", "import torchair\ndef f(c):\n    c.dump_config.enable_dump = True\ndef g(c):\n    " + AIR_PATH, []),
     ("air-debug", 'import torchair\nc = torchair.CompilerConfig()\nc.debug.data_dump.type = "npy"\n', [(N, "not-judged", "")]),
+    ("another-module-s-maker", "from mylib.dump import make\nc = make(dump_path='/tmp')\n", [(N, "not-judged", "")]),
+    ("another-module-by-its-name", "import mylib.dump as d\nc = d.make(enable_dump=True)\n", [(N, "not-judged", "")]),
     ("nobody-s-dump-config", "def f(c):\n    c.dump_config.enable_dump = True\n", [(N, "not-judged", "")]),
     ("session-dump-config", CUSTOM + "c = tool.session_dump_config(c, action='dump|fusion_off')\n", [(N, "not-judged", "")]),
     ("session-dump-config-beside-off", CUSTOM + D % False + "c = tool.session_dump_config(c)\n", [(N, "not-judged", "")]),
