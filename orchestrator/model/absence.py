@@ -263,7 +263,10 @@ def only_if(graph: ModelGraph, op: OpNode) -> Optional[str]:
     parts = [
         part for part in known.of(op) if part.kind in texts and len(known.families[part.family]) > 1
     ]
-    return " and ".join(texts[part.kind] % part._asdict() for part in parts) or None
+    found = [texts[part.kind] % part._asdict() for part in parts]
+    if op.type in _PLACING and op.no_task is None:
+        found.append("it is not optimised away")
+    return " and ".join(found) or None
 
 
 def of_one_run(

@@ -196,6 +196,10 @@ def test_a_concat_whose_inputs_are_there_may_be_optimised_away(model, write) -> 
         write.op("relu", "Relu", inputs=["a:0"]),
     ]
     graph = model({"net": ops})
+    conditions = {op.name: only_if(graph, op) for op in graph.ops}
+    away = "it is not optimised away"
+    assert conditions["cat"] == conditions["flat"] == away
+    assert conditions["told"] is conditions["runs"] is conditions["relu"] is None
     found = absent(graph, "a", "b")
     assert found["cat"][0] == found["flat"][0] == ABSENT and found["cat"][1].startswith(
         "optimised away"
