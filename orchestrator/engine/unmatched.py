@@ -72,11 +72,14 @@ def _two_builds(run: Run) -> List[str]:
     """Say it of two dumps that most tensors differ in layout or lack a counterpart: one build fused what the other did not."""
     if run.goldens.kind != "npu" or run.options.unfused is not None:
         return []
-    compared, apart, alone = 0, 0, 0
+    compared, apart, alone, theirs = 0, 0, 0, 0
     for row in run.store.rows():
         compared += row.verdict in (PASS, FAIL)
         apart += row.cause == "shape"
         alone += row.cause == GOLDEN_MISSING
+        theirs += row.cause == DUMP_MISSING and not row.target_file
+    # Dumps that GOLDEN alone has are no other build's where TARGET has none of its own: it ended early.
+    alone += theirs if alone else 0
     if apart + alone <= compared:
         return []
     text = "%s: of %s %d differ in layout or shape, %d have no counterpart of that name; the models of both tell which belong together"

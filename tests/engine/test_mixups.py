@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 
@@ -126,6 +127,19 @@ class TestTwoBuilds:
         # An op of the network is missed all the same.
         self.write(tmp_path, "golden", "alone", array, "NCHW", array.shape)
         assert go("compare", out="again").returncode == 3
+
+    def test_most_are_of_one_of_them_only(self, tmp_path, values, go):
+        array = values["data"].astype(np.float16)
+        for side, names in (("dump", ["same", "ab"]), ("golden", ["same", "a", "b"])):
+            for name in names:
+                self.write(tmp_path, side, name, array, "NCHW", array.shape)
+        done = go("compare")
+        assert done.returncode == 3 and "3 have no counterpart" in done.stderr and "--unfused-om" in done.stdout
+        # A run that ended early is no other build.
+        (ours,) = glob.glob(str(tmp_path / "dump" / STEP / "*.ab.*"))
+        os.unlink(ours)
+        done = go("compare", out="early")
+        assert done.returncode == 3 and "--unfused-om" not in done.stdout
 
     def test_a_fused_and_an_unfused_build(self, tmp_path, values, go):
         ours, theirs = fused(values), unfused(values)
