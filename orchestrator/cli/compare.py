@@ -166,7 +166,8 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it, of tensors or of statistics (dump_data stats); GOLDEN holds .npy, .pb or .quant files, or
-    another dump tree; or both are single files. Exit code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
+    another dump tree; or both are single files. Exit code: 0 all rows pass, 1 some row is outside its
+    limits, 3 something could not be compared, 4 bad input.
 
     With --exact: which op is the first that makes other bytes of equal inputs.
 

@@ -163,9 +163,9 @@ DEFAULTS = (
 
 STATISTICAL = (
     Limit(statistics.NOT_FINITE, AT_MOST, 0.0),
-    *_statistical(0.005, 0.01, 0.03, ""),
-    *_statistical(0.03, 0.05, 0.1, "bfloat16"),
-    *_statistical(0.05, 0.1, 0.3, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    *_statistical(0.007, 0.03, 0.03, ""),
+    *_statistical(0.06, 0.15, 0.2, "bfloat16"),
+    *_statistical(0.1, 0.2, 0.3, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
     *_statistical(0.1, 0.1, 0.1, "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"),
 )
 """Those of statistics, of which LeastDistance has the limit of RelativeEuclideanDistance. Where they come from: docs/statistics.md."""
