@@ -210,7 +210,6 @@ class _Merging:
         progress.pairs += found.pairs
         progress.pairs_done += found.pairs
         progress.bytes_done += found.size_bytes
-        progress.failed += found.failed
         self._count(files)
 
     def lose(self, unit: Unit, reason: str) -> None:

@@ -79,8 +79,8 @@ class Findings:
         (tensor, reason) of what has no row.
     earlier
         How many earlier dumps of which ops do not count.
-    pairs, failed
-        How many pairs were compared, and how many rows are outside their limits.
+    pairs
+        How many pairs were compared.
     size_bytes, seconds
         Of the tensors that were compared, and how long that took.
     worker
@@ -94,7 +94,6 @@ class Findings:
     omitted: Tuple[Tuple[str, str], ...]
     earlier: Dict[str, int]
     pairs: int
-    failed: int
     size_bytes: int
     seconds: float
     worker: str = ""

@@ -157,7 +157,6 @@ class Session:
             tuple(store.events.omitted()),
             earlier,
             engine.progress.pairs,
-            engine.progress.failed,
             engine.progress.bytes_done,
             time.monotonic() - begin,
             _address(),

@@ -21,7 +21,6 @@ class Progress:
     pairs: int = 0
     pairs_done: int = 0
     bytes_done: int = 0
-    failed: int = 0
     stage: str = COMPARING
     done: int = 0
     total: int = 0

@@ -24,7 +24,10 @@ from ..verdict.observations import Observations
 from ..verdict.seen import execution_key, seen_row
 from .engine import Engine
 
-_MARKED = "SELECT 1 FROM row WHERE warning IS NOT NULL AND warning <> '' OR reason LIKE '%judged like the output%' LIMIT 1"
+_JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
+    "instr(reason, '%s')" % words for words in ("cancels its inputs", "it is inherited: ", "judged like the output")
+)
+"""Whether a row lets others pass, or passes because of others."""
 
 Key = Tuple[Place, Optional[str]]
 
@@ -38,7 +41,10 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
         Reads tensors again.
     """
     store = engine.store
-    if not store.counted.all().get(FAIL) and not (store.continued and store.query(_MARKED)):
+    decided = any(
+        row.kind == OUTPUT and may_redo(row.op_type) and left_to_inputs(row.decided_by) for row in store.rows(verdict=FAIL)
+    )
+    if not decided and not store.query(_JUDGING):
         return
     seen = Observations()
     failing: List[Row] = []
@@ -60,7 +66,8 @@ def judge_by_others(engine: Engine, reader: TensorReader) -> None:
     size = -1
     while size != len(failing):
         size = len(failing)
-        judge, left = Judge(seen, Inputs(seen, engine.graphs), outputs, reader), []
+        left: List[Row] = []
+        judge = Judge(seen, Inputs(seen, engine.graphs), outputs, reader)
         for row in failing:
             now = judge.judged(row)
             (left if now is row else passed).append(now)
