@@ -75,7 +75,7 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exact
         known here, or golden data do not fit any way to decide.
     """
     wrong = _wrong(op_type.lower(), inputs, output, 0.0 if exactly else _NEAR)
-    return None if wrong is None else decided_error(wrong, output.target.size)
+    return None if wrong is None else decided_error(int(np.count_nonzero(wrong)), wrong.size, int(np.argmax(wrong)) if wrong.any() else 0)
 
 
 def _wrong(name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float) -> Optional[Array]:
