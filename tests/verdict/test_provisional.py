@@ -31,7 +31,8 @@ class Watched:
 
     def put(self, *ops):
         """Let the dumps of these ops come, and the watch compare them."""
-        for name in sorted(os.listdir(self.held)):
+        # The last dump of an op first: an earlier one, of other values, is none that counts.
+        for name in sorted(os.listdir(self.held), reverse=True):
             if name.split(".")[1] in ops:
                 shutil.move(os.path.join(self.held, name), os.path.join(self.scene.target, name))
         self.turn()
