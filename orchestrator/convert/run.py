@@ -221,7 +221,10 @@ class _Job:
             self._regions(dump)
 
     def _golden_stem(self, dump: DumpFile, info: TensorInfo) -> Optional[str]:
-        """Return the golden name, without suffix, of an output of a golden file; None where the file's name does not tell which output it is."""
+        """Return the golden name, without suffix, of an output of a golden file.
+
+        None where the file's name does not tell which output it is.
+        """
         named = parse_golden_name(self.source.name)
         if named is None or info.kind != "output":
             return None
