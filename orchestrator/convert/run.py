@@ -212,9 +212,9 @@ class _Job:
         for info in wanted:
             what = "%s.%d" % (info.kind, info.index)
             try:
-                named = self._golden_stem(dump, info) if self.options.form == NPY else None
+                bare = self._golden_stem(dump, info) if self.options.form == NPY else None
                 stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
-                self._tensor(dump.tensor(info.kind, info.index), named or "%s.%s" % (stem, what), what, named is not None)
+                self._tensor(dump.tensor(info.kind, info.index), bare or "%s.%s" % (stem, what), what, bare is not None)
             except (GoldwatchError, MemoryError, ValueError) as error:
                 self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
         if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
