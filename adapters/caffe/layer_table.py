@@ -274,7 +274,7 @@ LAYERS: Dict[str, Known] = {
     "SigmoidCrossEntropyLoss": _known(BVLC, "sigmoid_param loss_param", "engine " + _LOSS),
     "Slice": _known(BVLC, "slice_param", "axis slice_dim slice_point"),
     "SmoothL1Loss": _known("Fast R-CNN (rbgirshick)", "smooth_l1_loss_param loss_param", "sigma " + _LOSS),
-    "Softmax": _known(BVLC, "softmax_param", "axis engine"),
+    "Softmax": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
     "SoftmaxWithLoss": _known(BVLC, "softmax_param loss_param", "axis engine " + _LOSS),
     "SpatialDropout": _known("ENet (TimoSaemann)", "dropout_param spatial_dropout_param", "dropout_ratio scale_train"),
     "Split": _known(BVLC),

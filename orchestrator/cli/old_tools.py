@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
+from ..comparing.row import METRICS
 from ..errors import UsageError
 
 
@@ -33,8 +34,9 @@ _OP = "-op"
 _COMPARE: Dict[str, Old] = {
     "-m": _TARGET, "-l": _TARGET, "-tp": _TARGET, "-g": _GOLDEN, "-gp": _GOLDEN, "-r": _GOLDEN,
     "-q": Old(new="--quant-json"), "-cf": Old(new="--unfused-om"), "-out": Old(new="-o"), "-alg": Old(new="--metrics"),
-    "-a": Old(new="--metrics"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
+    "-a": Old(new="--metric-args"), "-c": Old(new="--custom"), "-map": Old(False, "--mapping"), "-csv": _NOTHING, "-advisor": _NOTHING,
     "-fr": Old(new="-f"), "-cfr": Old(new="--unfused-om"), "-qfr": Old(new="--quant-json"),
+    "-n": Old(new="--top"), "-ml": Old(new="--max-rows"), "-ai": Old(False, "--rows none"),
     _OP: Old(), "-s": Old(new="--select"), "-max": Old(new="--jobs"), "-overflow_detection": Old(False, "--overflow"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
@@ -92,6 +94,7 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         return None
     arguments: Dict[int, str] = {}
     others: List[str] = []
+    operator: Optional[List[str]] = None
     found = False
     position = 1
     while position < len(words):
@@ -111,16 +114,26 @@ def new_spelling(words: Sequence[str]) -> Optional[str]:
         value = list(words[position : position + 1]) if old.takes else []
         position += len(value)
         if word == _OP:
-            arguments[3] = "".join(value)
+            operator = value
         if old.first or old.second:
             arguments[2 if old.second else 1] = "".join(value)
         elif old.new:
-            others += [old.new] + value
+            if word == "-alg":
+                value = [",".join(map(_metric, part.split(","))) for part in value]
+            others += old.new.split() + value
     if not found:
         return None
-    command = "compare-op" if 3 in arguments else words[0]
-    ordered = [command] + [arguments[place] for place in sorted(arguments)] + others
+    ordered = [words[0], *(arguments[place] for place in sorted(arguments)), *others]
+    if operator is not None:
+        # Behind TARGET and GOLDEN, whichever way these were given.
+        ordered[0] = "compare-op"
+        ordered[len(arguments) + 1 if arguments else len(ordered) :] = operator + (others if arguments else [])
     return "goldwatch " + " ".join(map(shlex.quote, ordered))
+
+
+def _metric(name: str) -> str:
+    """Return a metric's name; the older tools also take its number among the ten, from 0."""
+    return METRICS[int(name)] if name.isdigit() and int(name) < len(METRICS) else name
 
 
 def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Optional[Old]:
@@ -129,10 +142,10 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     follower = words[position + 1] if position + 1 < len(words) else ""
     if word == "-q" and (not follower.endswith(".json") or words[0] == "convert"):
         return None  # here: quiet
-    if word == "-v" and words[0] == "convert" and follower in ("1", "2"):
+    if word == "-v" and follower in ("1", "2"):
         return Old()  # the form of the file, which its content tells
     if word in ("-o", "-i") and _OP in words and _NUMBERS.match(follower):
-        return Old()  # which tensor of the operator: compare-op shows all
+        return Old(new="--output" if word == "-o" else "--input")
     if word == "-r" and (_NUMBERS.match(follower) or any(other in words for other in ("-m", "-g", "-tp", "-gp"))):
         return Old(new="--range")
     return table.get(word)

@@ -25,11 +25,8 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     ends = ";".join("%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end)
     atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
     # atc takes no Caffe model without weights; layers find theirs by name in those of the whole net, too.
-    atc += (
-        ["--weight=" + (_WEIGHTS if done.weights is None else "dump.caffemodel")]
-        if kind == "caffe"
-        else []
-    )
+    weights = [_WEIGHTS if done.weights is None else "dump.caffemodel"] if kind == "caffe" else []
+    atc += ["--weight=" + file for file in weights]
     atc += ["--output=dump", _SOC]
     atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
     atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []
@@ -40,12 +37,12 @@ def next_steps(done: Plan) -> Dict[str, Any]:
         name = border.entry.tensor if kind == "caffe" else border.entry.name
         words += ["-i" if kind != "onnx" else "--input", "%s=%s" % (name, _INPUT if file is None else file.npy)]
     golden = {
-        "caffe": ["caffe", model, "dump.caffemodel" if done.weights is not None else _WEIGHTS],
+        "caffe": ["caffe", model, *weights],
         "onnx": ["onnx", model],
         "tensorflow": ["tf"],
     }[kind]
     own_model = ["--pb", model] if kind == "tensorflow" else []
-    own_weights = ["--weights", "dump.caffemodel"] if done.weights is not None else []
+    own_weights = ["--weights", *weights] if weights else []
     return {
         "atc": atc,
         "golden": command_words(["goldwatch", "golden", golden[0], "dump"], golden[1:], [*own_model, *words, "-o", _GOLDEN]),

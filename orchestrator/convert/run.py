@@ -209,18 +209,28 @@ class _Job:
         if not wanted and (dump.inputs or dump.outputs):
             self.fail("it has %d inputs and %d outputs, not the one asked for" % (len(dump.inputs), len(dump.outputs)))
         golden = self.source.name.endswith(GOLDEN_SUFFIXES)
-        # Golden data of one output stay golden data: their name tells which output it is.
-        named_golden = self.options.form == NPY and len(wanted) == 1 and parse_golden_name(self.source.name) is not None
         for info in wanted:
             what = "%s.%d" % (info.kind, info.index)
             try:
-                bare = named_golden or golden and self.options.form in CONTAINERS
-                stem = os.path.splitext(self.source.name)[0] if bare else self.source.name
-                self._tensor(dump.tensor(info.kind, info.index), stem if named_golden else "%s.%s" % (stem, what), what, named_golden)
+                bare = self._golden_stem(dump, info) if self.options.form == NPY else None
+                stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
+                self._tensor(dump.tensor(info.kind, info.index), bare or "%s.%s" % (stem, what), what, bare is not None)
             except (GoldwatchError, MemoryError, ValueError) as error:
                 self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
         if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
             self._regions(dump)
+
+    def _golden_stem(self, dump: DumpFile, info: TensorInfo) -> Optional[str]:
+        """Return the golden name, without suffix, of an output of a golden file.
+
+        None where the file's name does not tell which output it is.
+        """
+        named = parse_golden_name(self.source.name)
+        if named is None or info.kind != "output":
+            return None
+        if len(dump.outputs) == 1:
+            return os.path.splitext(self.source.name)[0]
+        return None if named.output_index else "%s.%d.%s" % (named.op_name, info.index, self.source.name.split(".")[-2])
 
     def _records(self, dump: DumpFile) -> None:
         records, problem = overflow_records(dump)

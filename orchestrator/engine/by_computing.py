@@ -1,7 +1,8 @@
 """Rows outside their limits by rounding alone: every operator up to them was computed again from the device's own inputs, and is right.
 
 What no operator did wrong is judged as a whole: the limit of the worst slice is for operators that leave out a part, which computing has
-shown they did not. And what fades again, so that the network's outputs are within their limits, is no failure.
+shown they did not. And what fades again, so that the network's outputs are within their limits, is no failure; nor is what lies behind a
+decision that is another than golden data's near a tie.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import BY_ROUNDING, FAIL, PASS, WORST_SLICE, Row
 from ..dumps.place import Place
+from ..judging import by_others
 from ..judging.by_limits import by_defaults
 from ..judging.computed import RIGHT, Judged
 from ..model.graph import ModelGraph
@@ -43,9 +45,12 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     changed = [_failing(row) for row, proven in zip(before, right[len(rows) :]) if not proven]
     rows = [row for row, proven in zip([*rows, *before], right) if proven]
     passing = [row for row in rows if _as_a_whole(row)]
-    rest = [row for row in rows if not _as_a_whole(row)]
-    faded = [row for row in rest if proof.outputs_pass(row.place, {(row.place, row.tensor) for row in passing})]
+    inherited = [row for row in rows if not _as_a_whole(row) and proof.behind_a_decision(row)]
+    rest = [row for row in rows if row not in passing and row not in inherited]
+    within = {(row.place, row.tensor) for row in [*passing, *inherited]}
+    faded = [row for row in rest if proof.outputs_pass(row.place, within)]
     changed += [_passing(row) for row in [*passing, *faded] if row.verdict == FAIL]
+    changed += [by_others.passing(_failing(row), by_others.BEHIND) for row in inherited]
     changed += [_failing(row) for row in rest if row.verdict == PASS and row not in faded]
     engine.put_rows(changed)
 
@@ -126,6 +131,12 @@ class _Proof:
         observed = self._seen.find(place, node.name)
         output = observed.outputs.get(number) if observed is not None else None
         return observed is None or output is None or self._reader.golden_follows(observed, output) is not False
+
+    def behind_a_decision(self, row: Row) -> bool:
+        """Tell whether something before a row's tensor was decided otherwise than in golden data, near a tie."""
+        found = self._seen.find(row.place, row.op)
+        before = self._inputs.before(found) if found is not None else []
+        return any(output.otherwise for op in before for output in op.outputs.values())
 
     def outputs_pass(self, place: Place, passing: Set[Tuple[Place, str]]) -> bool:
         """Tell whether all compared outputs of a place that no other operator reads are within their limits; at least one must be there."""

@@ -143,6 +143,10 @@ def _advice(found: Sequence[Kind], hints: Dict[str, str], otherwise: str, folder
 def not_a_dump(path: str) -> Optional[Advice]:
     """Say what a file is that does not begin as a dump does; None where nothing tells (a damaged dump, or raw bytes)."""
     found = _kind(path)
+    named = _MODEL_ENDINGS.get(os.path.splitext(path)[1].lower())
+    if named is not None and (found is None or found.name in (kinds.PROTOBUF, kinds.RAW)):
+        words = "by its name it is %s, but it cannot be read as one: it is cut short or damaged"
+        return Advice(words % kinds.WORDS[named], "copy it again, and compare the sizes")
     if found is None or found.name in (kinds.PROTOBUF, kinds.DUMP, kinds.EMPTY):
         return None
     if found.name == kinds.RAW and not os.path.basename(path).lower().endswith(_RAW_ENDINGS):
@@ -150,6 +154,7 @@ def not_a_dump(path: str) -> Optional[Advice]:
     return Advice("this is %s" % found.words, _FILE_HINTS.get(found.name, "expected a dump file, an npy, or a pb or quant container"))
 
 
+_MODEL_ENDINGS = {".onnx": kinds.ONNX, ".caffemodel": kinds.CAFFEMODEL, ".prototxt": kinds.PROTOTXT}
 _RAW_ENDINGS = (".bin", ".raw", ".dat")
 _FILE_HINTS: Dict[str, str] = {
     kinds.ATB: _DUMPED[kinds.ATB],

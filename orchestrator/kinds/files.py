@@ -134,7 +134,7 @@ def _protobuf(descriptor: int, size: int, path: str) -> str:
         return kinds.CAFFEMODEL
     if (1, VARINT) in seen and ((7, BYTES) in seen or (8, BYTES) in seen):
         return kinds.ONNX
-    if (1, VARINT) in seen and set(seen) == {(1, VARINT), (2, BYTES)}:
+    if not broken and set(seen) == {(1, VARINT), (2, BYTES)}:
         return kinds.SAVED_MODEL
     if (1, BYTES) in seen and first is not None and all(number <= 5 for number, _ in seen) and _is_node(window, first):
         return kinds.GRAPH_DEF

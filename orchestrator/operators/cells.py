@@ -52,6 +52,11 @@ def turned(value: Value) -> Value:
     return moved(lambda array: array.T, value)
 
 
+def kept(states: Sequence[Value], arithmetic: Arithmetic) -> List[Value]:
+    """Return states as the next step of a layer has them."""
+    return [state.with_step(arithmetic.states) for state in states]
+
+
 def zeros(batch: int, hidden: int) -> Value:
     """Return the state [batch, hidden] that a layer begins with."""
     return Value(np.zeros((batch, hidden)))

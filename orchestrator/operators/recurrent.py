@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .cells import Step, Weights, activations, added, chosen, part, projected, quarters, stacked, turned, zeros
+from .cells import Step, Weights, activations, added, chosen, kept, part, projected, quarters, stacked, turned, zeros
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, optional
@@ -17,7 +17,9 @@ States = List[Value]
 Advance = Callable[[Value, States], States]
 
 
-def _run(x: Value, states: States, advance: Advance, lengths: Optional[Array], backwards: bool) -> Tuple[Value, States]:
+def _run(
+    x: Value, states: States, advance: Advance, lengths: Optional[Array], backwards: bool, arithmetic: Arithmetic
+) -> Tuple[Value, States]:
     """Run a cell over [steps, batch, ...]; return its first state at each step [steps, batch, hidden] and the last states.
 
     A sequence that is shorter keeps its states and shows zeros behind its end; backwards it begins at its own end.
@@ -34,7 +36,7 @@ def _run(x: Value, states: States, advance: Advance, lengths: Optional[Array], b
     shown = []
     for step in range(steps):
         going = (step < ends)[:, None]
-        fresh = advance(part(ordered, step), states)
+        fresh = advance(part(ordered, step), kept(states, arithmetic) if step else states)
         if lengths is not None:
             shown.append(chosen(going, fresh[0], Value(np.zeros(()))))
             fresh = [chosen(going, new, old) for new, old in zip(fresh, states)]
@@ -136,7 +138,7 @@ def onnx_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
             return [step.shown(gate(o, 1, cell), cell), cell]
 
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(_run(x, [layer.initial(5, number), layer.initial(6, number)], advance, layer.lengths, backwards))
+        made.append(_run(x, [layer.initial(5, number), layer.initial(6, number)], advance, layer.lengths, backwards, arithmetic))
     return layer.outputs(made)
 
 
@@ -174,7 +176,7 @@ def onnx_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
             return [step.mixed(keep, before, fresh)]
 
         x = projected(layer.x, turned(part(layer.w, number)), of_input, arithmetic)
-        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards))
+        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic))
     return layer.outputs(made)
 
 
@@ -192,5 +194,5 @@ def onnx_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 
         bias = _sum(*layer.biases(number, 1))
         x = projected(layer.x, turned(part(layer.w, number)), bias, arithmetic)
-        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards))
+        made.append(_run(x, [layer.initial(5, number)], advance, layer.lengths, backwards, arithmetic))
     return layer.outputs(made)

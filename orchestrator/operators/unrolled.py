@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .activations import sigmoid
-from .cells import Step, Weights, added, part, projected, quarters, stacked, turned, zeros
+from .cells import Step, Weights, added, kept, part, projected, quarters, stacked, turned, zeros
 from .primitives import elementwise, moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, optional
@@ -73,7 +73,8 @@ def caffe_lstm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
         cell = step.cell_state(_with_cont(forget, cont, number), cell, take, fresh)
         shown = step.shown(out, cell)
         made.append(shown)
-    return [stacked(made)] + ([stacked([shown]), stacked([cell])] if initial else [])
+        last, (shown, cell) = [shown, cell], kept([shown, cell], arithmetic)
+    return [stacked(made)] + ([stacked([state]) for state in last] if initial else [])
 
 
 @operator(caffe=["RNN"], sums=True)
@@ -89,7 +90,8 @@ def caffe_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]
     for number in range(x.array.shape[0]):
         state = step.activated(0, added(part(total, number), matrix.product(_with_cont(state, cont, number))))
         made.append(step.activated(0, added(out.product(state), offset)))
-    return [stacked(made)] + ([stacked([state])] if initial else [])
+        last, (state,) = state, kept([state], arithmetic)
+    return [stacked(made)] + ([stacked([last])] if initial else [])
 
 
 def _beside(x: Value, state: Value) -> Value:
@@ -196,6 +198,7 @@ def ascend_dynamic_rnn(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         cell = step.cell_state(forget, cell, take, fresh)
         shown = step.shown(out, cell)
         made.append([shown, shown, cell, take, fresh, forget, out, step.activated(2, cell)])
+        shown, cell = kept([shown, cell], arithmetic)
     return _by_output(made, backwards)
 
 
@@ -223,4 +226,5 @@ def ascend_dynamic_gru(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Li
         fresh = step.activated(1, added(part(now, (slice(None), n)), left))
         shown = step.mixed(keep, shown, fresh)
         made.append([shown, shown, keep, reset, fresh, behind])
+        (shown,) = kept([shown], arithmetic)
     return _by_output(made, backwards)

@@ -28,11 +28,15 @@ class Arithmetic:
     factors
         Unit roundoff of the factors of products where a cube unit shortens them (2**-12 for float32 that is multiplied as HF32); 0 where
         they are taken as they are.
+    states
+        Unit roundoff of the states that a recurrent layer hands from one step to the next: the next product takes them in the type of the
+        layer's tensors. 0 where ``intermediate`` rounds them already.
     """
 
     intermediate: float = FLOAT32_ROUNDING
     accumulator: float = FLOAT32_ROUNDING
     factors: float = 0.0
+    states: float = FLOAT32_ROUNDING
 
 
 @dataclass(frozen=True)

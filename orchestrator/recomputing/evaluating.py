@@ -14,7 +14,7 @@ from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
 from .original import NotComputable
 
-EXACT = Arithmetic(0.0, 0.0, 0.0)
+EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Nothing is rounded inside: values without their errors."""
 Shape = Tuple[Optional[int], ...]
 

@@ -17,7 +17,7 @@ from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
-from .arithmetic import LOOSE
+from .arithmetic import LOOSE, TIGHT
 from .by_parts import ByParts, Compared, Output, copied_error, require_memory, shaped_as, suspicious
 from .caffe_nodes import CaffeNodes
 from .evaluating import EXACT, Piece, rounded
@@ -278,7 +278,7 @@ class Recomputer:
             # Mostly one rounding of what is computed explains all; what else may be off need not be known then.
             tight = parts.measure(EXACT, hasty=True)
         if not tight or any(not one.whole or not one.decided and suspicious(one.own) for one in tight):
-            tight = parts.measure(Arithmetic())
+            tight = parts.measure(TIGHT.get(dtype, Arithmetic()))
         loose: List[Optional[Compared]] = [None] * len(tight)
         if dtype in LOOSE and kind != MOVE and any(one.own.doubtful and not one.decided for one in tight):
             loose = [found if one.own.doubtful else None for one, found in zip(tight, parts.measure(LOOSE[dtype]))]

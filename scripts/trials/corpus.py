@@ -110,7 +110,7 @@ def attempt(work: Tuple[str, Tuple[str, ...], str], timeout_s: float) -> Tried:
         return Tried(name, path, "traceback", general([line for line in lines if "hint:" not in line][-1], path))
     if done.returncode < 0:
         return Tried(name, path, "signal", "signal %d" % -done.returncode)
-    message = _rules(said) if name == "config check" and done.returncode in (0, 1) else _sentence(errors)
+    message = _rules(said) if name == "config check" and done.returncode in (0, 1) else _sentence(errors) or _sentence(said)
     return Tried(name, path, "code %d" % done.returncode, general(message, path))
 
 
@@ -124,9 +124,9 @@ def _rules(text: str) -> str:
 
 
 def _sentence(errors: str) -> str:
-    """Return the error that a command told, or its first warning; empty when it told neither."""
+    """Return the error or problem that a command told, or its first warning; empty when it told neither."""
     lines = errors.splitlines()
-    for start in ("goldwatch: ", "Error: ", "warning: "):
+    for start in ("goldwatch: ", "Error: ", "  PROBLEM: ", "warning: "):
         for line in lines:
             if line.startswith(start):
                 return line[len(start) :] if start != "warning: " else line

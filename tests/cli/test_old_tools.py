@@ -9,6 +9,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.cli.old_tools import new_spelling
+from goldwatch.comparing.row import METRICS
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,9 @@ from goldwatch.cli.old_tools import new_spelling
         ("compare -m 'a b' -g gold -csv -map -alg A,B -- x", "compare 'a b' gold --mapping --metrics A,B -- x"),
         ("compare -m offline_data -tp my -gp gold -fr f.json -o o", "compare my gold -f f.json -o o"),
         ("compare -tp my -gp gold -cfr u.json -qfr q.json", "compare my gold --unfused-om u.json --quant-json q.json"),
-        ("compare -m my -g gold -f f.json -op conv -o 0 -out o", "compare-op my gold conv -f f.json -o o"),
+        ("compare -m my -g gold -f f.json -op conv -o 0 -out o", "compare-op my gold conv -f f.json --output 0 -o o"),
+        ("compare my gold -op conv -i 1 -n 20 -ml 9 -ai", "compare-op my gold --input 1 --top 20 --max-rows 9 --rows none conv"),
+        ("compare -m my -g gold -alg 0,Own,3 -a Own:k=1 -v 2", "compare my gold --metrics %s,Own,%s --metric-args Own:k=1" % METRICS[:4:3]),
         ("compare my gold -r 1,5,2 -o o", "compare my gold --range 1,5,2 -o o"),
         ("watch -m my -g gold -o o", "watch my gold -o o"),
         ("convert -d my -out o -v 2", "convert my -o o"),

@@ -91,6 +91,22 @@ def test_npy_to_a_container_and_back(name, tmp_path):
     assert np.array_equal(load(tmp_path / "back" / "conv1.0.1767323045000000.npy"), array)
 
 
+def test_outputs_of_one_golden_container_become_golden_files_with_their_own_numbers(tmp_path):
+    name, other = "split.0.1767323045000000.pb", "split.1.1767323045000000.pb"
+    for file in (name, other):
+        write_dump(str(tmp_path / file), inputs=[np.zeros(2, np.float32)], outputs=[np.ones(3, np.float32), np.full(4, 2, np.float32)])
+    assert convert(tmp_path / name, "-o", tmp_path / "all")[0] == 0
+    assert load(tmp_path / "all" / "split.0.1767323045000000.npy").tolist() == [1, 1, 1]
+    assert load(tmp_path / "all" / "split.1.1767323045000000.npy").tolist() == [2, 2, 2, 2]
+    assert (tmp_path / "all" / (name + ".input.0.npy")).exists()
+    # Neither one output alone nor an input takes the name of another; a name with another number does not tell which is which.
+    assert convert(tmp_path / name, "-o", tmp_path / "one", "--output", 1)[0] == 0
+    assert convert(tmp_path / name, "-o", tmp_path / "one", "--input", 0)[0] == 0
+    assert sorted(os.listdir(str(tmp_path / "one"))) == ["convert.json", name + ".input.0.npy", "split.1.1767323045000000.npy"]
+    assert convert(tmp_path / other, "-o", tmp_path / "told", "--output", 1)[0] == 0
+    assert (tmp_path / "told" / (other + ".output.1.npy")).exists()
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "hifloat8", "int4", "uint1"])
 def test_types_that_numpy_lacks(name, tmp_path):
     np.save(str(tmp_path / "a.npy"), np.array([[0, 1], [1, 0]], np.float32))

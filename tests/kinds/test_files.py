@@ -178,3 +178,17 @@ def test_what_is_no_dump_is_named_by_every_command(tmp_path, file, name):
         assert done.returncode == 4 and "this is %s" % kinds.WORDS[name] in done.stderr and "header length" not in done.stderr
     done = run_here(["goldwatch", "inspect", str(path), "--format", "json"])
     assert (done.returncode, json.loads(done.stdout)["what"]) == (0, kinds.WORDS[name])
+
+
+@pytest.mark.parametrize(
+    "name, data, words",
+    [
+        ("net.onnx", b"\x08\x07\x12\x07pytorch\x3a\xff\xff\x7f" + b"\x0a\x10node" * 50, "an ONNX model"),
+        ("net.prototxt", b"layer {\x00\x01\xff", "a network of Caffe"),
+    ],
+)
+def test_a_model_that_was_cut_short_is_no_dump_with_a_long_header(name, data, words, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    done = run_here(["goldwatch", "inspect", tmp_path / name])
+    assert (done.returncode, "header length" in done.stdout) == (3, False), done.stdout
+    assert "by its name it is %s" % words in done.stdout and "cut short or damaged" in done.stdout

@@ -237,3 +237,25 @@ def test_roundings_of_a_device():
     made = compute(Node("onnx", "LSTM", version=14), [x, w, r], Arithmetic(intermediate=2.0**-11))[0]
     gone, said = (np.sqrt(np.mean(np.square(array))) for array in (np.array(shown) - made.array[:, 0], made.error))
     assert said / 3 < gone < 3 * said
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_states_that_are_handed_on_in_the_type_of_the_tensors(kind):
+    def half(array):
+        return array.astype(np.float16).astype(np.float64)
+
+    generator = np.random.default_rng(11)
+    # Gates that keep the state: what one step rounds away the next steps do not forget.
+    x, bias = half(generator.standard_normal((40, 8, 16))), np.zeros((1, 2 * GATES[kind] * 16))
+    bias[0, 32:48] = bias[0, 0:16] = 3.0
+    w, r = (half(generator.standard_normal((1, GATES[kind] * 16, 16)) / 4) for _ in range(2))
+    node = Node("onnx", kind, {"linear_before_reset": 1} if kind == "GRU" else {}, version=14)
+    states = [np.zeros((1, 8, 16))] * (2 if kind == "LSTM" else 1)
+    # The layer itself, a step at a time, is the device.
+    for step in range(40):
+        states = [half(array) for array in arrays(node, [x[step : step + 1], w, r, bias, None, *states])[1:]]
+    single, said = (compute(node, [x, w, r, bias], Arithmetic(states=unit))[1:] for unit in (2.0**-24, 2.0**-11))
+    for state, coarse, fine in zip(states, said, single):
+        gone = np.sqrt(np.mean(np.square(state - coarse.array)))
+        assert gone / 2 < np.sqrt(np.mean(np.square(coarse.error))) < 2 * gone
+        assert np.sqrt(np.mean(np.square(fine.error))) < gone / 100

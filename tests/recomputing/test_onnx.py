@@ -217,6 +217,43 @@ def test_memory_overwritten_before_it_was_read_is_not_rounding(net):
     assert (code, verdicts(result)["cancel:output:0"], verdicts(result)["shrink:input:0"]) == (1, "pass", "fail")
 
 
+def ranking(net, **options):
+    """The rows of a table that ArgMax chooses of pairs of scores that are equal but for rounding, and a product of these."""
+    state = np.random.RandomState(4)
+    scores = np.repeat(np.abs(state.standard_normal((8, 32))), 2, 1).astype(np.float32)
+    scores[:, 1::2] *= np.float32(1.00001)
+    arrays = {"w": scores, "table": state.standard_normal((64, 16)).astype(np.float32)}
+    arrays["v"] = state.standard_normal((16, 8)).astype(np.float32)
+    nodes = [
+        node("MatMul", ["x", "w"], ["s"], name="score"),
+        node("ArgMax", ["s"], ["at"], name="top", axis=1, keepdims=0),
+        node("Gather", ["table", "at"], ["rows"], name="choose", axis=0),
+        node("MatMul", ["rows", "v"], ["y"], name="out"),
+    ]
+    weights = [build.weight(name, array) for name, array in arrays.items()]
+    proto = build.model(nodes, [build.value("x", (8, 8))], [build.value("y", (8, 8))], weights)
+    return net.prepare(proto, {"x": np.abs(even((8, 8)))}, **options)
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+def test_behind_a_decision_near_a_tie_passes_what_the_original_model_shows_to_be_right(net, mode):
+    ranking(net, mode=mode)
+    code, result, text = net.compare("--recompute", "none")
+    assert (code, verdicts(result)["top:output:0"], verdicts(result)["out:output:0"]) == (1, "pass", "fail")
+    for _ in range(2):  # the second goes on with the store of the first
+        code, result, text = net.compare()
+        row = next(row for row in result["rows"] if row["tensor"] == "out:output:0")
+        assert (code, row["verdict"], result["summary"]["suspects"]) == (0, "pass", []), text
+        assert "it is inherited" in row["reason"] and "CosineSimilarity" in row["reason"]
+
+
+@pytest.mark.parametrize("op", ["score", "choose", "out"])
+def test_behind_a_decision_near_a_tie_a_wrong_operator_is_found(net, op):
+    ranking(net, fault=(op, lambda array: array * (1 + np.float32(0.05) * (np.arange(array.shape[-1]) % 4 == 0))))
+    code, result, _ = net.compare()
+    assert (code, only(result["summary"])["op"], verdicts(result)["out:output:0"]) == (1, op, "fail")
+
+
 def test_rows_by_rounding_alone_pass_with_a_warning_and_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"

@@ -52,6 +52,7 @@ def test_a_folder_without_files_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "code, errors, outcome, message",
     [
+        (3, "net.onnx: dump file\n  PROBLEM: 3 bytes\n", "code 3", "N bytes"),
         (4, "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n", "traceback", "KeyError: '…'"),
         (4, "goldwatch: ValueError: no 7\n  hint: this is a fault of goldwatch: please\n", "traceback", "goldwatch: ValueError: no N"),
         (-11, "", "signal", "signal 11"),
@@ -60,7 +61,7 @@ def test_a_folder_without_files_is_refused(tmp_path):
     ],
 )
 def test_what_came_of_a_command(corpus, monkeypatch, code, errors, outcome, message):
-    result = subprocess.CompletedProcess([], code, b"", errors.encode())
+    result = subprocess.CompletedProcess([], code, errors.encode(), b"" if code == 3 else errors.encode())
     monkeypatch.setattr(corpus.subprocess, "run", lambda *args, **options: result)
     assert corpus.attempt(("/a/net.onnx", ("inspect", "/a/net.onnx"), "/out"), 9) == ("inspect", "/a/net.onnx", outcome, message)
 

@@ -263,11 +263,9 @@ def test_a_v1_net(exported, cut, tmp_path, kept):
     np.save(str(tmp_path / "a.npy"), np.ones((1, 2), np.float32))
     _, document = exported("--start", "b", "--end", "b", "--input", "a=a.npy", model="n.prototxt")
     assert "--input_fp16_nodes=a" in document["next"]["atc"] and document["inputs"][0]["name"] == "b_input_0"
-    # atc refuses a Caffe model without weights.
-    assert (
-        "--weight=WEIGHTS.caffemodel" in document["next"]["atc"]
-        and "WEIGHTS.caffemodel" in document["next"]["golden"]
-    )
+    # atc refuses a Caffe model without weights, and so do golden and replay.
+    assert "--weight=WEIGHTS.caffemodel" in document["next"]["atc"]
+    assert all("WEIGHTS.caffemodel" in document["next"][step] for step in ("golden", "replay"))
     assert document["inputs"][0]["source_file"] == str(tmp_path / "a.npy")
     log = cut("--start", "b", "--end", "b", "--shape", "a=1,2", "--dry-run", model="n.prototxt").stderr
     assert 'Add Layer Into Prototxt:\ninput: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' in log and "b_input_0" not in log

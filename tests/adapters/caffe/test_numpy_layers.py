@@ -348,6 +348,10 @@ def test_losses_and_accuracy():
     assert made[0].shape == ()
     near(made[0], each.mean())
     near(made[1], told)
+    # Of nets that were trained with a loss: Softmax itself does not read it, and what no loss has is refused all the same.
+    near(by_numpy("Softmax", "loss_param { ignore_label: 255 normalize: true }", [x])[0], told)
+    with pytest.raises(InputError, match="loss_param.other"):
+        by_numpy("Softmax", "loss_param { other: 1 }", [x])
     near(by_numpy("SoftmaxWithLoss", "loss_param { ignore_label: 2 }", [x, label])[0], each[[0, 1, 3]].mean())
     near(by_numpy("SoftmaxWithLoss", "loss_param { ignore_label: 2 normalize: false }", [x, label])[0], each[[0, 1, 3]].sum() / 4)
     near(by_numpy("SoftmaxWithLoss", "loss_param { normalization: NONE }", [x, label])[0], each.sum())
