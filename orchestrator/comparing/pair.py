@@ -11,6 +11,7 @@ from ..dumps.source import START_BYTES
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem.inputs import read_soon
+from ..statistics_dumps.numbers import StatisticsSource
 from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
@@ -108,6 +109,8 @@ def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], sett
     """Compare a task's target with a golden tensor that is open; returns as :func:`compare_pair`."""
     try:
         if told_by_statistics(task, golden):
+            if settings.exact:
+                raise NotComparable(StatisticsSource.lacking)
             return compare_statistics(task, golden, settings)
         if settings.exact:
             return in_its_memory(task, compare_bits(task, golden, address), settings)

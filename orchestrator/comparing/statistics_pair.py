@@ -79,9 +79,11 @@ def compare_statistics(task: PairTask, golden: Tensor, settings: Settings) -> Ro
         golden_dtype=golden.dtype.name,
         shape=shape,
         metrics=values,
-        nan=None if target.nan is None else {"target": target.nan, "golden": known.nan},
+        nan=None
+        if target.nan is None or not known.counted
+        else {"target": target.nan, "golden": known.nan},
         inf=None
-        if target.infinite is None
+        if target.infinite is None or not known.counted
         else {"target": target.infinite, "golden": known.infinite},
         overflow=_overflow(task.target, target) if settings.overflow else None,
         verdict=PASS,
@@ -114,7 +116,7 @@ def _golden_known(task: PairTask, golden: Tensor) -> Known:
     if isinstance(golden.source, StatisticsSource):
         found = known_of(golden.source.statistics, golden.count)
         if found is None:
-            raise NotComparable("golden: its statistics do not tell its mean")
+            raise NotComparable("golden: its statistics do not tell its mean, norm or range")
         return found
     look = os.stat(task.golden.path) if os.path.exists(task.golden.path) else None
     stamp = None if look is None else (look.st_size, look.st_mtime_ns, look.st_ino)
@@ -172,8 +174,11 @@ def _spread(told: Statistics, count: int, padded: int) -> Dict[str, Optional[flo
 
 
 def _spread_of(known: Known) -> Dict[str, Optional[float]]:
-    square = known.norm**2 / max(known.elements - known.nan - known.infinite, 1) - known.mean**2
-    return {"mean": _finite(known.mean), "std": _finite(math.sqrt(max(square, 0.0)))}
+    std = None
+    if known.mean is not None and not known.bound:
+        count = max(known.elements - known.nan - known.infinite, 1)
+        std = math.sqrt(max(known.norm**2 / count - known.mean**2, 0.0))
+    return {"mean": _finite(known.mean), "std": _finite(std)}
 
 
 def _finite(value: Optional[float]) -> Any:

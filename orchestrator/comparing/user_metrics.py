@@ -25,7 +25,7 @@ from .agreement import AGREEMENT_METRICS, Agreement
 from .aligned import blocks_of, geometry_of, open_counterpart
 from .metric_result import MetricResult
 from .pair_task import PairTask, Settings
-from .row import MEASURES
+from .row import MEASURES, Row
 
 FOLDER = "algorithm"
 
@@ -105,8 +105,7 @@ def with_user_metrics(task: PairTask, result: MetricResult, settings: Settings) 
 def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) -> MetricResult:
     """Return a pair's result with what classes and boxes tell; what makes no sense for it has no value, and no limit."""
     golden, _ = open_counterpart(task)
-    row = task.row
-    names = (row.op, row.tensor, "%s:%d" % (row.op, row.tensor_index or 0), row.golden, *_NUMBER.findall(row.reason))
+    names = output_names(task.row)
     values: Dict[str, float] = {}
     said: List[str] = []
     try:
@@ -121,6 +120,11 @@ def _with_agreement(task: PairTask, result: MetricResult, agreement: Agreement) 
         not_applicable=(*result.not_applicable, *missing),
         reasons=[*result.reasons, *said],
     )
+
+
+def output_names(row: Row) -> Tuple[str, ...]:
+    """Return what users may call an output of a network: by op, tensor, golden name, or number."""
+    return (row.op, row.tensor, "%s:%d" % (row.op, row.tensor_index or 0), row.golden or "", *_NUMBER.findall(row.reason))
 
 
 def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], List[str]]:

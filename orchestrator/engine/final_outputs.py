@@ -18,6 +18,7 @@ import numpy as np
 from ..comparing.pair import refuse
 from ..comparing.pair_task import PairTask
 from ..comparing.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.user_metrics import output_names
 from ..dumps.golden import GoldenSet, open_golden
 from ..dumps.npy import open_npy
 from ..dumps.source import FileSource
@@ -61,13 +62,18 @@ def parse_output(text: str) -> OutputText:
     name, sign, rest = text.partition("=")
     parts = rest.rsplit(":", 2)
     shape: Optional[Tuple[int, ...]] = None
-    if len(parts) == 3 and dtype_by_name(parts[1]) is not None and re.match(r"(?:[0-9]+(?:[,x][0-9]+)*)?\Z", parts[2]):
+    if len(parts) == 3 and _dtype(parts[1]) is not None and re.match(r"(?:[0-9]+(?:[,x][0-9]+)*)?\Z", parts[2]):
         shape = tuple(int(size) for size in re.findall("[0-9]+", parts.pop()))
-    dtype = dtype_by_name(parts[-1]) if len(parts) > 1 else None
+    dtype = _dtype(parts[-1]) if len(parts) > 1 else None
     file = ":".join(parts[:-1] if dtype is not None else parts)
     if not name.strip() or not sign or not file:
         raise UsageError("%r: expected which output it is, and its file" % text, hint=_FORM)
     return OutputText(name.strip(), file, dtype, shape)
+
+
+def _dtype(name: str) -> Optional[DType]:
+    """Return the type of a name as numpy or the model's json (``DT_FLOAT16``) writes it; None where there is none such."""
+    return dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
 
 
 def holds_outputs(folder: str) -> bool:
@@ -190,6 +196,17 @@ class _Planned:
         for at in sorted(left):
             row = _row(self._of_model(known[at], at), at)
             self.rows.append(refuse(row.but(reason=""), "no file of it (output %d of the network)" % at, DUMP_MISSING))
+        self._require_boxes(len(known))
+
+    def _require_boxes(self, known: int) -> None:
+        """Raise UsageError where boxes are looked for in an output that is none."""
+        rows = [*self.rows, *(task.row for task in self.tasks)]
+        named = {name for row in rows for name in output_names(row)} | set(map(str, range(known)))
+        agreement = self._options.agreement
+        for boxes in () if agreement is None else agreement.boxes:
+            if boxes.output not in named:
+                text = "boxes are to be in %r, which is none of the outputs" % boxes.output
+                raise UsageError(text, hint="they are %s" % listed(sorted({row.op for row in rows}), 6))
 
     def _number(self, output: _Output, known: Sequence[_NetworkOutput]) -> Optional[int]:
         """Return which of the om's outputs it is; None without a model, InputError where the model has none such."""
@@ -230,6 +247,9 @@ class _Planned:
         rel = os.path.relpath(path, self._options.target)
         rel = os.path.abspath(path) if rel.startswith(os.pardir) else rel
         row = _row(plan, at).but(target_file=rel)
+        if not os.path.exists(path):
+            more = "; DTYPE is a name such as float16" if ":" in text.file else ""
+            raise InputError("output %s: %s: no such file" % (text.name, text.file), hint=_FORM + more)
         self.looks[rel] = look_at(path)
         entry = self._golden.find(plan.golden_op or "", plan.golden_index or 0) if plan.golden_op is not None else None
         if entry is None:

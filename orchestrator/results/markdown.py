@@ -11,6 +11,7 @@ from ..naming import printable
 from ..shortening import LONGEST, shorten_all
 from ..verdict.culprits import REPLAY
 from .mdtext import block, code, plain
+from .table import shown_metrics
 from .told import ReportFile
 from .worst import Worst, error_of
 
@@ -24,7 +25,7 @@ _KEPT = 800
 _MOST_OF_A_COMMAND = 5000
 _WORDS = {PASS: "pass", FAIL: "**FAIL**", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _COUNTS = (("passed", "pass"), ("failed", "fail"), ("not_compared", "not compared"), ("expected_absent", "absent as expected"))
-_HEADINGS = ("verdict", "tensor", "1 − cosine", "rel. Euclid", "max abs", "reason")
+_COSINE = "CosineSimilarity"
 _REST = (
     (FAIL, "rows outside their limits"),
     (NOT_COMPARED, "rows not compared"),
@@ -52,6 +53,7 @@ class MarkdownFile(ReportFile):
         self._room = MOST_CHARACTERS - _FOR_THE_END
         self._left: List[str] = []
         self._several = len(self.told.places) > 1
+        self._metrics = shown_metrics([row for kept in self._kept.values() for row in kept.rows])
         self._names = shorten_all(printable(row.tensor) for kept in self._kept.values() for row in kept.rows)
         self._head()
         self._suspects()
@@ -134,7 +136,8 @@ class MarkdownFile(ReportFile):
 
     def _table(self, rows: Iterable[Row], room: int) -> Any:
         """Return a table of as many rows as there is room for, and how many those are."""
-        headings = (("where",) if self._several else ()) + _HEADINGS
+        metrics = ["1 − cosine" if name == _COSINE else heading for name, heading in self._metrics.items()]
+        headings = [*(["where"] if self._several else []), "verdict", "tensor", *metrics, "reason"]
         lines = ["| %s |\n" % " | ".join(headings), "|%s\n" % (" --- |" * len(headings))]
         used, shown = sum(map(len, lines)), 0
         for row in rows:
@@ -147,9 +150,9 @@ class MarkdownFile(ReportFile):
         return "".join(lines), shown
 
     def _line(self, row: Row) -> str:
-        cosine = metric_number(row.metrics.get("CosineSimilarity"))
-        others = [metric_number(row.metrics.get(name)) for name in ("RelativeEuclideanDistance", "MaxAbsoluteError")]
-        numbers = ["" if number != number else "%.3g" % number for number in (1.0 - cosine, *others)]
+        values = [(name, metric_number(row.metrics.get(name))) for name in self._metrics]
+        told = [1.0 - value if name == _COSINE else value for name, value in values]
+        numbers = ["" if number != number else "%.3g" % number for number in told]
         place = [plain(row.place.label())] if self._several else []
         name = code(self._names[printable(row.tensor)], True)
         return "| %s |\n" % " | ".join([*place, _WORDS[row.verdict], name, *numbers, plain(row.reason)])

@@ -64,9 +64,7 @@ def render_table(
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
-    told = {name for row in chosen for name in row.metrics}
-    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
-    metrics = _EXACT_METRICS if COUNT in told else _OF_STATISTICS if NOT_FINITE in told else {**_METRICS, **agreement}
+    metrics = shown_metrics(chosen)
     table = [_line(row, first_tensor, metrics) for row in chosen]
     names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
     last = ""
@@ -82,6 +80,13 @@ def render_table(
     if total is not None and total > len(chosen):
         others = total - len(chosen)
         yield _cut("... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""), width)
+
+
+def shown_metrics(rows: Sequence[Row]) -> Mapping[str, str]:
+    """Return the metrics that tell most about rows, each with its heading."""
+    told = {name for row in rows for name in row.metrics}
+    agreement = {name: heading for name, heading in _AGREEMENT.items() if name in told}
+    return _EXACT_METRICS if COUNT in told else _OF_STATISTICS if NOT_FINITE in told else {**_METRICS, **agreement}
 
 
 class _Layout:

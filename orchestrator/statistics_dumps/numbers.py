@@ -61,21 +61,27 @@ class Known(NamedTuple):
     max, min
         Of what is not NaN; None where there is nothing.
     mean, norm
-        Of the finite elements; 0 where there are none.
+        Of the finite elements; 0 where there are none. A mean that a table does not tell is None.
     nan, infinite
         How many elements are so.
     masks
         How many are so far below 0 that the device's type may have no number for them.
+    bound
+        The norm is not told, but the largest that it may be.
+    counted
+        NaN and Inf were counted; else ``nan`` says only whether there is any.
     """
 
     elements: int
     max: Optional[float]
     min: Optional[float]
-    mean: float
+    mean: Optional[float]
     norm: float
     nan: int
     infinite: int
     masks: int = 0
+    bound: bool = False
+    counted: bool = True
 
 
 def statistics_of(tensor: Tensor, dtype: str = "") -> Known:
@@ -149,27 +155,33 @@ def _rounded(values: Array, dtype: str) -> Array:
 
 
 def known_of(statistics: Statistics, elements: int) -> Optional[Known]:
-    """Return a device's statistics as those of a golden tensor; None where they lack what a norm or
-    a mean is made of.
+    """Return a device's statistics as those of a golden tensor; None where they lack mean, norm and
+    range.
 
     ``elements``: how many there are, where the table does not count them.
     """
-    if statistics.mean is None or not math.isfinite(statistics.mean):
-        return None
     count = elements if statistics.elements is None else statistics.elements
+    ends = (statistics.max, statistics.min, statistics.mean)
+    numbers = [abs(value) for value in ends if value is not None and math.isfinite(value)]
     norm = statistics.norm
-    if norm is None or not math.isfinite(norm):
-        # No tensor of this mean and this range has a larger one.
-        ends = [
-            abs(value)
-            for value in (statistics.max, statistics.min)
-            if value is not None and math.isfinite(value)
-        ]
-        norm = max([*ends, abs(statistics.mean)]) * math.sqrt(count)
-    infinite = statistics.infinite or 0
+    bound = norm is None or not math.isfinite(norm)
+    if norm is None or bound:
+        if not numbers:
+            return None
+        # No tensor of this range has a larger one.
+        norm = max(numbers) * math.sqrt(count)
+    mean = statistics.mean if statistics.mean is None or math.isfinite(statistics.mean) else None
+    counted = statistics.nan is not None and statistics.infinite is not None
+    nan = statistics.nan if counted else int(_holds_nan(statistics))
     return Known(
-        count, statistics.max, statistics.min, statistics.mean, norm, statistics.nan or 0, infinite
-    )
+        count, statistics.max, statistics.min, mean, norm, nan or 0, statistics.infinite or 0, bound=bound, counted=counted
+    )  # fmt: skip
+
+
+def _holds_nan(told: Statistics) -> bool:
+    """Tell whether a tensor has NaN, also where nobody counted them."""
+    ends = (told.max, told.min, told.norm)
+    return bool(told.nan) or any(value is not None and math.isnan(value) for value in ends)
 
 
 def differences(
@@ -200,8 +212,11 @@ def differences(
         How many elements of the target are padding, taken as 0.
     """
     count = max(golden.elements, 1)
-    odd = abs((target.nan or 0) - golden.nan) if target.nan is not None else 0
-    if target.infinite is not None:
+    if target.nan is not None and golden.counted:
+        odd = abs(target.nan - golden.nan)
+    else:
+        odd = int(_holds_nan(target) != bool(golden.nan))
+    if target.infinite is not None and golden.counted:
         # A device of a smaller range may have made infinities of masks.
         odd += max(
             target.infinite - golden.infinite - golden.masks,
@@ -215,7 +230,7 @@ def differences(
     errors = []
     mean, spread = target.mean, None
     finite = mean is not None and math.isfinite(mean) and not (target.nan or target.infinite)
-    if finite and mean is not None:
+    if finite and mean is not None and golden.mean is not None:
         mean *= (golden.elements + padded) / count
         off = max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0)
         found[MEAN] = _beside(off, scale)
@@ -223,6 +238,7 @@ def differences(
     if (
         target.norm is not None
         and math.isfinite(target.norm)
+        and not golden.bound
         and not (target.nan or target.infinite)
     ):
         off = max(
@@ -230,7 +246,7 @@ def differences(
         )
         found[NORM] = _beside(off, golden.norm)
         errors.append(off)
-        if finite and mean is not None:
+        if finite and mean is not None and golden.mean is not None:
             spread = math.sqrt(max(target.norm**2 / count - mean**2, 0.0)) - math.sqrt(
                 max(scale**2 - golden.mean**2, 0.0)
             )
@@ -240,11 +256,13 @@ def differences(
                 math.sqrt(count)
                 * math.hypot(off, max(abs(mean - golden.mean) - _PRINTED * abs(mean) - slack, 0.0))
             )
-    ends = _ends(target, golden, padded, slack)
-    if ends is not None:
-        found[RANGE] = _beside(ends, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
-        errors.append(ends)
-    if errors and not padded:
+    end = _ends(target, golden, padded, slack)
+    if end is not None:
+        found[RANGE] = _beside(end, max(abs(golden.max or 0.0), abs(golden.min or 0.0)))
+        errors.append(end)
+    # A bound without both ends of the range is none.
+    unbounded = golden.bound and None in (golden.max, golden.min)
+    if errors and not padded and not unbounded:
         found[LEAST] = _beside(max(errors), golden.norm)
     return found
 

@@ -18,7 +18,7 @@ import os
 import stat
 import zlib
 from functools import lru_cache
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError
 from ..filesystem.inputs import read_input
@@ -43,7 +43,7 @@ _NAMES: Dict[str, Tuple[str, ...]] = {
     "max": ("max value", "max"),
     "min": ("min value", "min"),
     "mean": ("avg value", "mean value", "avg", "mean"),
-    "norm": ("l2norm", "l2norm value", "l2 norm"),
+    "norm": ("l2norm", "l2norm value", "l2 norm", "l2 norm value"),
     "count": ("count",),
     "nan": ("nan count",),
     "negative_inf": ("negative inf count",),
@@ -232,7 +232,7 @@ def parse_table(text: str, path: str) -> Table:
     rows: Dict[str, List[TensorRow]] = {}
     runs: Dict[Tuple[str, ...], str] = {}
     problem = ""
-    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, cells in enumerate(_cells(text, path), 1):
         cells = [cell.strip().strip("\ufeff") for cell in cells]
         if not any(cells):
             continue
@@ -250,7 +250,7 @@ def parse_table(text: str, path: str) -> Table:
             continue
         found = _fields(header, cells)
         kind, index = found.get("kind", "").lower(), found.get("index", "")
-        if kind not in ("input", "output") or not index.isdigit() or len(index) > 6:
+        if kind not in ("input", "output") or not index.isdecimal() or len(index) > 6:
             problem = problem or "line %d is no row of statistics" % number
             continue
         row = TensorRow(kind, int(index), _statistics(found))
@@ -270,6 +270,13 @@ def parse_table(text: str, path: str) -> Table:
         {name: (len(data), zlib.crc32(data)) for name, data in marks.items()},
         problem,
     )
+
+
+def _cells(text: str, path: str) -> Iterator[List[str]]:
+    try:
+        yield from csv.reader(io.StringIO(text))
+    except csv.Error as error:
+        raise FormatError("it is no table: %s" % error, path) from error
 
 
 def _meanings(cells: Sequence[str]) -> List[str]:
@@ -311,7 +318,7 @@ def _number(text: str) -> Optional[float]:
 
 
 def _count(text: str) -> Optional[int]:
-    return int(text) if text.isdigit() and len(text) <= 18 else None
+    return int(text) if text.isdecimal() and len(text) <= 18 else None
 
 
 def _shape(text: str) -> Optional[Tuple[int, ...]]:
@@ -324,7 +331,7 @@ def _shape(text: str) -> Optional[Tuple[int, ...]]:
     dims = [
         dim.strip() for dim in bare.replace("x", ",").replace(";", ",").split(",") if dim.strip()
     ]
-    return tuple(map(int, dims)) if all(dim.isdigit() and len(dim) <= 18 for dim in dims) else None
+    return tuple(map(int, dims)) if all(dim.isdecimal() and len(dim) <= 18 for dim in dims) else None
 
 
 def _dump_name(
@@ -339,7 +346,7 @@ def _dump_name(
     number = {
         name: int(found[name])
         for name in ("task", "stream", "time")
-        if found.get(name, "").isdigit()
+        if found.get(name, "").isdecimal()
     }
     key = tuple(found.get(name, "") for name in ("op_type", "op_name", "task", "stream"))
     name = runs.get(key)

@@ -137,6 +137,14 @@ def test_of_several_folders_the_last_counts_and_of_several_samples_none(net):
     assert done.returncode == 4 and "holds the outputs of 2 inputs: other, pure_infer_data" in done.stderr
 
 
+def test_an_output_or_a_file_that_is_not_there_is_said(net):
+    (path, *_) = write_outputs(str(net / "runs"), outputs())
+    done, _ = compared(net, "-f", "net.json", "--boxes", "dte", "--limit", "MatchedBoxes=1")
+    assert done.returncode == 2 and "boxes are to be in 'dte', which is none of the outputs" in done.stderr
+    done, _ = compared(net, "-f", "net.json", "--outputs", "det=%s:fp16:1,3,6" % path)
+    assert done.returncode == 4 and ":fp16:1,3,6: no such file" in done.stderr and "such as float16" in done.stderr
+
+
 def test_damaged_files_have_rows_that_say_so(net):
     paths = write_outputs(str(net / "runs"), outputs(), form="txt")
     with open(paths[1], "w", encoding="ascii") as stream:
@@ -171,6 +179,7 @@ def test_python_compares_them_too(net):
         ("0=a.bin:float16", ("0", "a.bin", "float16", None)),
         ("0=a.bin:FLOAT16:1,3x4", ("0", "a.bin", "float16", (1, 3, 4))),
         ("0=a.bin:int8:", ("0", "a.bin", "int8", ())),
+        ("0=a.bin:DT_BF16:2", ("0", "a.bin", "bfloat16", (2,))),
     ],
 )
 def test_what_a_text_says(text, found):

@@ -160,6 +160,19 @@ def test_golden_data_may_be_statistics_or_dumps_too(net, target, golden):
     assert {row["metrics"].get("NotFiniteDifference", 0) > 0 for row in failing} == {True}
 
 
+def test_of_statistics_no_bits_are_compared_and_a_comment_shows_their_columns(net):
+    as_statistics(str(net / "dump"), str(net / "stats"), "default")
+    done, result = compare(net, "stats", "dump", "--exact", "--force")
+    assert done.returncode == 3
+    assert not any(row["verdict"] == "pass" for row in result["rows"])
+    reasons = {row["reason"] for row in result["rows"] if row["verdict"] == "not_compared"}
+    assert any("statistics were dumped in place of its elements" in text for text in reasons)
+    compare(net, "stats", "dump", "--force")
+    run_here(["goldwatch", "report", "out", "--markdown", "comment.md"], net)
+    text = (net / "comment.md").read_text(encoding="utf-8")
+    assert "| verdict | tensor | least dist. | mean | range | reason |" in text
+
+
 def test_a_table_that_says_nothing_of_a_tensor_is_no_pass(net):
     paths = as_statistics(str(net / "dump"), str(net / "stats"))
     with open(paths[1], encoding="utf-8") as stream:

@@ -18,6 +18,7 @@ from goldwatch.statistics_dumps.numbers import (
     NOT_FINITE,
     RANGE,
     differences,
+    known_of,
     odd_in,
     statistics_of,
 )
@@ -96,6 +97,26 @@ def test_where_one_side_has_what_is_not_finite_nothing_else_is_measured():
     # A mask that the device's type has no number for may be infinite there.
     masked = statistics_of(Tensor.from_array(np.array([1.0, -1e30])), "float16")
     assert differences(told(np.array([1.0, -np.inf])), masked)[NOT_FINITE] == 0
+
+
+def test_a_golden_table_without_a_norm_accuses_nobody():
+    values = np.random.RandomState(0).standard_normal(500)
+    full = told(values)
+    for lacking in (full._replace(norm=None), full._replace(mean=None), full._replace(norm=None, mean=None)):
+        found = differences(full, known_of(lacking, 500))
+        assert found[LEAST] == found[RANGE] == 0, lacking
+        assert (NORM in found, MEAN in found) == (lacking.norm is not None, lacking.mean is not None)
+        assert differences(full._replace(max=full.max + 9), known_of(lacking, 500))[LEAST] > 0.1
+    assert LEAST not in differences(full, known_of(Statistics(mean=full.mean), 500))
+
+
+def test_nan_shows_where_nobody_counted_it():
+    counted = told(np.array([1.0, np.nan]))
+    bare = Statistics(max=math.nan, min=math.nan, norm=1.0)
+    golden = np.array([1.0, 2.0])
+    assert differences(bare, statistics_of(Tensor.from_array(golden))) == {NOT_FINITE: 0.5}
+    for target, other in ((bare, counted), (counted, bare), (bare, bare)):
+        assert differences(target, known_of(other, 2))[NOT_FINITE] == 0
 
 
 def test_what_is_remarkable():

@@ -31,6 +31,13 @@ def test_cells_are_read_by_what_their_column_is_called():
     assert row[:2] == ("input", 0) and row.statistics.min == 7 and row.statistics.elements is None
 
 
+@pytest.mark.parametrize("column", ["l2norm", "L2Norm Value", "L2 Norm Value"])
+def test_the_norm_has_several_names(column):
+    (row,) = only("Input/Output,Slot,%s,Count,Shape\nOutput,0,2.5,\u00b2,\u00b2x3\n" % column)
+    assert row.statistics.norm == 2.5
+    assert row.statistics.elements is None and row.statistics.shape is None  # no digits of numbers
+
+
 def test_a_count_that_adump_leaves_out_moves_no_other_cell():
     whole, short = only(
         CHOSEN + "Input,0,4,DT_INT32,ND,2,9,5,4,90.5\nInput,1,4,DT_INT32,ND,2,5,4,90.5\n"
@@ -74,7 +81,7 @@ def test_ops_of_one_table_are_told_apart_and_so_are_their_runs():
 
 def test_what_is_no_table_is_refused(tmp_path):
     path = tmp_path / "statistic.csv"
-    for text in ("", "a,b,c\n1,2,3\n"):
+    for text in ("", "a,b,c\n1,2,3\n", CANN + '"' + "x" * 140000):
         path.write_text(text)
         assert not is_table_of_ops(str(path))
         with pytest.raises(FormatError):
