@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from goldwatch.adapters.fx import stand_ins
-from goldwatch.adapters.fx.backend import numbered
+from goldwatch.adapters.fx.backend import as_array, numbered
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.naming import parse_fx_name
@@ -59,6 +59,21 @@ def test_pytorch_2_1_traces_where_a_tensor_lies(monkeypatch):
     assert TorchVariable(1).python_type() is int
     with pytest.raises(NotImplementedError):
         TorchVariable("a").python_type()
+
+
+def test_a_tensor_that_numpy_cannot_hold_is_none(monkeypatch):
+    class Sparse(Tensor):
+        dtype = "float32"
+
+        def numpy(self):
+            raise TypeError("can't convert Sparse layout tensor to numpy")
+
+        cpu = resolve_conj = resolve_neg = Tensor.detach
+
+    torch = ModuleType("torch")
+    torch.Tensor, torch.bfloat16, torch.complex32 = Tensor, "bfloat16", "complex32"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert as_array(Sparse([1])) is None
 
 
 def test_files_hold_what_a_node_read_and_wrote_whatever_becomes_of_it_later(tmp_path):
