@@ -118,7 +118,10 @@ def is_number(value: Any) -> bool:
 
 
 def as_array(value: Any) -> Any:
-    """Return a tensor as an array, in a wider type where numpy has none of its own: bfloat16 as float32, as TorchAir has it."""
+    """Return a tensor as an array, in a wider type where numpy has none of its own: bfloat16 as float32, as TorchAir has it.
+
+    None of one that numpy cannot hold: sparse, quantised.
+    """
     import torch
 
     if not isinstance(value, torch.Tensor):
@@ -128,4 +131,7 @@ def as_array(value: Any) -> Any:
         return value.to(torch.float32).numpy()
     if value.dtype == torch.complex32:
         return value.to(torch.complex64).numpy()
-    return value.numpy()
+    try:
+        return value.numpy()
+    except (RuntimeError, TypeError):
+        return None

@@ -16,7 +16,7 @@ from ..launch import resolve_python, runs
 from ..manifest import add_to_manifest, sha256_of_file
 from ..pythons import on_path
 from ..script import CODE, FILE, script_of
-from .recorder import fx_files
+from .recorder import folder_of, fx_files, rank_here
 
 _MODULE = "goldwatch.adapters.fx.worker"
 _HAS_TORCH = "import importlib.util; sys.exit(importlib.util.find_spec('torch') is None)"
@@ -72,7 +72,9 @@ def run_fx(job: FxJob) -> Dict[str, Any]:
     out = os.path.abspath(job.out)
     if os.path.lexists(out) and not os.path.isdir(out):
         raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
-    there = fx_files(out)
+    rank = rank_here()
+    # The others of several ranks write beside this one, and may have begun before.
+    there = fx_files(out if rank[0] == 1 else folder_of(out, rank))
     if there and not job.force:
         raise UsageError(
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(there), printable(os.path.relpath(there[0], out))),

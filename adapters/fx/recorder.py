@@ -49,7 +49,7 @@ class Recorder:
     def __init__(
         self, out: str, source: Dict[str, str], version: str, tokens: Optional[Set[int]] = None, rank: Tuple[int, int] = (1, 0)
     ) -> None:
-        self.folder = os.path.join(out, "worldsize%d_global_rank%d" % rank)
+        self.folder = folder_of(out, rank)
         self.graphs = 0
         self.calls = 0
         self.kept = 0
@@ -180,6 +180,17 @@ class RecordedCall:
     def close(self) -> None:
         """Wait for the sums."""
         self._files.close()
+
+
+def rank_here() -> Tuple[int, int]:
+    """Return (world size, number) of this process, as torchrun tells it."""
+    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
+    return (int(size), int(rank)) if size.isdigit() and rank.isdigit() else (1, 0)
+
+
+def folder_of(out: str, rank: Tuple[int, int]) -> str:
+    """Return the folder of a (world size, number) in a golden folder."""
+    return os.path.join(out, "worldsize%d_global_rank%d" % rank)
 
 
 def fx_files(out: str) -> List[str]:

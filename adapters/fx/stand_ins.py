@@ -6,6 +6,7 @@ NPU's own have no CPU counterpart and are refused when they are called.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -25,6 +26,7 @@ def install(backend: Backend) -> None:
     import torch
 
     sys.meta_path.insert(0, _Finder(backend))
+    _let_old_dynamo_ask_devices(torch.device)
     torch.device = _device_of(torch.device)  # type: ignore[misc]
     torch.npu = _Module("torch.npu", backend)  # type: ignore[attr-defined]
     sys.modules["torch.npu"] = torch.npu
@@ -74,6 +76,15 @@ def _device_of(original: Any) -> Any:
             return isinstance(value, original)
 
     return Maker("device", (), {"__module__": "torch", "__doc__": original.__doc__})
+
+
+def _let_old_dynamo_ask_devices(kind: Any) -> None:
+    """Have PyTorch 2.1 trace ``isinstance(x.device, …)``, where a compiled function calls what :func:`_on_cpu` made."""
+    with contextlib.suppress(ImportError):
+        from torch._dynamo.variables.torch import TorchVariable
+
+        original = TorchVariable.python_type
+        TorchVariable.python_type = lambda self: kind if isinstance(self.value, kind) else original(self)
 
 
 def _itself(self: Any, *_: Any, **__: Any) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import runpy
 import sys
 from typing import Any, Dict, Tuple
 
-from ...errors import EnvironmentProblem, InputError
+from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
 from ..script import run_as_main
-from .recorder import Recorder, clear
+from .recorder import Recorder, clear, rank_here
 
 OLDEST = (2, 1)
 
@@ -34,7 +34,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     from .backend import make_backend
     from .stand_ins import install
 
-    recorder = Recorder(job["out"], job["source"], version, None if job["tokens"] is None else set(job["tokens"]), _rank())
+    recorder = Recorder(job["out"], job["source"], version, None if job["tokens"] is None else set(job["tokens"]), rank_here())
     clear(recorder.folder)
     install(make_backend(recorder))
     complete = False
@@ -44,10 +44,14 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     except SystemExit as end:
         complete = end.code in (None, 0)
         if not complete:
-            raise InputError("the script ended with exit code %s" % end.code, hint="its own message stands above") from end
+            if not isinstance(end.code, int):
+                raise InputError("the script ended: %s" % end.code) from end
+            raise InputError("the script ended with exit code %d" % end.code, hint="its own message stands above") from end
     except BaseException as error:
         if caused_by_interrupt(error):
             raise KeyboardInterrupt from None
+        if not isinstance(error, GoldwatchError):
+            _print(error)
         raise
     finally:
         recorder.close(complete, **job["extra"])
@@ -74,10 +78,12 @@ def require_torch() -> str:
     return version
 
 
-def _rank() -> Tuple[int, int]:
-    """Return (world size, number) of this process, as torchrun tells it."""
-    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
-    return (int(size), int(rank)) if size.isdigit() and rank.isdigit() else (1, 0)
+def _print(error: BaseException) -> None:
+    """Print what the script raised as Python does: without the frames that started it."""
+    own, trace = {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"}, error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in own:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def _nothing(recorder: Recorder) -> Tuple[str, str]:

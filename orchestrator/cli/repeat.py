@@ -12,7 +12,7 @@ import click
 
 from ..comparing.row import FAIL
 from ..engine.repeats import Repeated, RepeatedOp, compare_runs
-from ..errors import InputError, ProgramFailed, UsageError, require_folder
+from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require_folder
 from ..launch.prepare import find_program
 from ..launch.program import Program
 from ..naming import printable
@@ -53,18 +53,28 @@ def repeat(words: Tuple[str, ...], out: str, **given: Any) -> int:
         folders = list(words)
         for folder in folders:
             require_folder(folder, "RUN")
+        found = _compare(folders, out, given)
     else:
-        folders = _run(words, out, given)
-    with ProgressBar("comparing", given["quiet"]) as bar:
-        found = compare_runs(
-            folders, out, given["model"], given["jobs"] or default_jobs(), given["force"],
-            lambda run, progress: bar.show("run %d: %s" % (run, progress.stage), *progress.steps),
-        )  # fmt: skip
+        try:
+            found = _compare(_run(words, out, given), out, given)
+        except (KeyboardInterrupt, Interrupted):
+            # The same command would refuse what is in OUT now.
+            named = " ".join(shell_word(os.path.join(out, "dumps_%d" % number)) for number in (1, 2))
+            hint = "goldwatch repeat --folders %s … -o %s compares the runs that ended, --force begins anew" % (named, shell_word(out))
+            raise Interrupted("interrupted", hint=hint) from None
     if given["output_format"] == "json":
         print_json(found.document())
     else:
         _print(found)
     return found.exit_code
+
+
+def _compare(folders: Sequence[str], out: str, given: Any) -> Repeated:
+    with ProgressBar("comparing", given["quiet"]) as bar:
+        return compare_runs(
+            folders, out, given["model"], given["jobs"] or default_jobs(), given["force"],
+            lambda run, progress: bar.show("run %d: %s" % (run, progress.stage), *progress.steps),
+        )  # fmt: skip
 
 
 def _run(words: Sequence[str], out: str, given: Any) -> List[str]:
@@ -122,13 +132,15 @@ def _print(found: Repeated) -> None:
     names = shorten_all(printable(op.op) for op in found.ops[:_SHOWN])
     several = len({op.place for op in found.ops}) > 1
     for op in found.ops[:_SHOWN]:
-        put_line(_line(op, names[printable(op.op)], len(found.folders), several))
+        put_line(_line(op, names[printable(op.op)], len(found.results), several))
     if len(found.ops) > _SHOWN:
         put("and %d more, see %s" % (len(found.ops) - _SHOWN, found.file))
+    for number, reason in found.refused.items():
+        put_wrapped("run %d was not compared: %s" % (number, reason))
     put_wrapped("Results: %s" % found.file)
     for line in sentence_lines("%s: %s" % (found.verdict, found.sentence), width, ""):
         put(line)
-    worst: Optional[str] = next((result.options.out for result in found.results if result.summary.verdict == FAIL), None)
+    worst: Optional[str] = next((result.options.out for result in found.results.values() if result.summary.verdict == FAIL), None)
     if worst is not None:
         words = command_words(["goldwatch", "report"], [worst], ["--html", os.path.join(worst, "report.html")])
         for line in shell_lines("next:", [shell_word(word) for word in words], width or 10**9):
@@ -138,6 +150,6 @@ def _print(found: Repeated) -> None:
 def _line(op: RepeatedOp, name: str, runs: int, several: bool) -> str:
     place = " (%s)" % op.place.label() if several and op.place.label() else ""
     equal = len(op.from_equal_inputs)
-    text = "%s (%s)%s: differs in %d of %d runs" % (name, printable(op.op_type), place, len(op.runs), runs - 1)
+    text = "%s (%s)%s: differs in %d of %d runs" % (name, printable(op.op_type), place, len(op.runs), runs)
     text += ", in %d of equal inputs" % equal if equal else ", never of equal inputs"
     return "%s; %d different results" % (text, op.results)

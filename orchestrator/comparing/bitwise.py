@@ -87,7 +87,10 @@ class Bits:
             return  # bits behind the last packed element
         pairs = [decode(side, self.dtype, count)[places] for side in (x, y)]
         if self.first is None:
-            self.first = start + int(places[0]), _shown(pairs[0][0]), _shown(pairs[1][0])
+            texts = [_shown(side[0]) for side in pairs]
+            if texts[0] == texts[1]:
+                texts = ["%s (%s)" % (text, _in_hex(side[places[0]])) for text, side in zip(texts, (mine, theirs))]
+            self.first = start + int(places[0]), texts[0], texts[1]
         self.count += int(places.size)
         self._measure(mine[places], theirs[places], *pairs)
         places += start
@@ -146,7 +149,14 @@ def _ranks(codes: Array, values: Array, dtype: DType) -> Array:
 
 
 def _shown(value: np.generic) -> str:
-    return "%.9g" % value if isinstance(value, np.floating) else str(value)
+    if isinstance(value, np.floating):
+        return ("%.17g" if value.dtype.itemsize > 4 else "%.9g") % value
+    return str(value)
+
+
+def _in_hex(parts: Array) -> str:
+    """Return an element's bits: two NaN, or two values that are both true, look alike without."""
+    return " ".join("0x%0*x" % (2 * parts.dtype.itemsize, int(part)) for part in parts)
 
 
 def compare_bits(task: PairTask, golden: Tensor, address: Optional[int]) -> Row:

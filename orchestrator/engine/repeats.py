@@ -7,12 +7,12 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, PASS
 from ..dumps.container import DumpFile
 from ..dumps.place import Place
-from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..filesystem.outputs import replacing
 from ..naming import run_name
 from ..results.network import GRAPHS, stored_networks
@@ -74,7 +74,9 @@ class Repeated:
     folders
         The dumps of each run.
     results
-        The comparisons of runs 2, 3, … with run 1.
+        The comparisons of runs 2, 3, … with run 1, by their numbers.
+    refused
+        Why others could not be compared at all, by their numbers.
     ops
         Operators that differ, in execution order.
     file
@@ -82,29 +84,38 @@ class Repeated:
     """
 
     folders: Tuple[str, ...]
-    results: Tuple[RunResult, ...]
+    results: Mapping[int, RunResult]
+    refused: Mapping[int, str]
     ops: Tuple[RepeatedOp, ...]
     file: str = ""
 
     @property
     def verdict(self) -> str:
         """``fail`` where a run differs, else ``incomplete`` where one could not be compared as a whole, else ``pass``."""
-        found = [result.summary.verdict for result in self.results]
-        return FAIL if FAIL in found else INCOMPLETE if INCOMPLETE in found else PASS
+        found = [result.summary.verdict for result in self.results.values()]
+        return FAIL if FAIL in found else INCOMPLETE if self.refused or INCOMPLETE in found else PASS
 
     @property
     def exit_code(self) -> int:
         """As that of a comparison."""
-        codes = [result.exit_code for result in self.results]
+        codes = [result.exit_code for result in self.results.values()] + [EXIT_INCOMPLETE] * len(self.refused)
         return EXIT_FAIL if EXIT_FAIL in codes else max(codes, default=EXIT_PASS) if self.verdict != PASS else EXIT_PASS
 
     @property
     def sentence(self) -> str:
         """The operator that does not repeat, in one sentence."""
-        differing = [number for number, result in enumerate(self.results, 2) if result.summary.failed]
+        differing = [number for number, result in self.results.items() if result.summary.failed]
+        partly = sorted([*self.refused, *(number for number, result in self.results.items() if result.summary.verdict == INCOMPLETE)])
+        rest = ""
+        if partly:
+            words = ("Of run %s not all could be compared.", "Of runs %s not all could be compared.")[len(partly) > 1]
+            rest = words % listed([str(number) for number in partly], _SHOWN)
         if not differing:
-            said = "No byte of what was compared differs in %s." % plural(len(self.folders), "run")
-            return said if self.verdict == PASS else "Not all could be compared. " + said
+            said = "No byte of what was compared differs in %s." % plural(1 + len(self.results), "run")
+            return " ".join(filter(None, (rest, said)))
+        return " ".join(filter(None, (self._said_of(differing), rest)))
+
+    def _said_of(self, differing: Sequence[int]) -> str:
         words = ("Run %s differs", "Runs %s differ")[len(differing) > 1]
         head = (words + " from run 1") % listed([str(number) for number in differing], _SHOWN)
         own = [op for op in self.ops if op.from_equal_inputs]
@@ -120,9 +131,13 @@ class Repeated:
     def document(self) -> Dict[str, Any]:
         """Return the document of schemas/repeat.schema.json."""
         runs: List[Dict[str, Any]] = [{"run": 1, "folder": self.folders[0], "out": None, "verdict": None, "first": None}]
-        for number, (folder, result) in enumerate(zip(self.folders[1:], self.results), 2):
-            first = result.first_divergence
-            found = {"out": result.options.out, "verdict": result.summary.verdict, "first": None if first is None else first.op}
+        for number, folder in enumerate(self.folders[1:], 2):
+            if number in self.refused:
+                found: Dict[str, Any] = {"out": None, "verdict": INCOMPLETE, "first": None, "reason": self.refused[number]}
+            else:
+                result = self.results[number]
+                first = result.first_divergence
+                found = {"out": result.options.out, "verdict": result.summary.verdict, "first": None if first is None else first.op}
             runs.append({"run": number, "folder": folder, **found})
         return {"verdict": self.verdict, "sentence": self.sentence, "runs": runs, "ops": [op.document() for op in self.ops]}
 
@@ -152,19 +167,27 @@ def compare_runs(
     ------
     UsageError
         There are not two runs, or OUT holds results of others.
-    GoldwatchError
-        A folder holds nothing to compare.
+    InputError
+        No run can be compared with the first; where some can, the others are :attr:`Repeated.refused`.
     """
     if len(folders) < 2:
         raise UsageError("%s: two at least are compared" % plural(len(folders), "run"))
     make_folder(out)
     gathered = _Gathered()
-    results = []
+    results: Dict[int, RunResult] = {}
+    errors: Dict[int, InputError] = {}
     for number, folder in enumerate(folders[1:], 2):
         options = ComparisonOptions(folder, folders[0], os.path.join(out, "run_%d" % number), model, exact=True)
-        results.append(compare_folders(options, jobs, force, on_progress=partial(on_progress, number)))
-        gathered.add(number, results[-1])
-    found = Repeated(tuple(folders), tuple(results), tuple(gathered.ops()), os.path.join(out, REPEAT_FILE))
+        try:
+            results[number] = compare_folders(options, jobs, force, on_progress=partial(on_progress, number))
+        except InputError as error:
+            errors[number] = error
+            continue
+        gathered.add(number, results[number])
+    if not results:
+        raise next(iter(errors.values()))
+    refused = {number: error.message for number, error in errors.items()}
+    found = Repeated(tuple(folders), results, refused, tuple(gathered.ops()), os.path.join(out, REPEAT_FILE))
     with replacing(found.file) as stream:
         json.dump(found.document(), stream, indent=1)
         stream.write("\n")

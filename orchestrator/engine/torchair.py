@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.container import DumpFile
 from ..dumps.golden import GoldenSet
@@ -18,26 +18,39 @@ from ..model.graphs import ModelGraphs
 from ..model.torchair import fitted
 from ..naming import sanitise_golden
 
+_RANK = re.compile(r"worldsize[0-9]+_global_rank[0-9]+\Z")
 _IN_TREE = re.compile(r"[0-9]+\Z|graph_[0-9]+(_[0-9]+)?\Z|worldsize[0-9]+_global_rank[0-9]+\Z")
 
 
 def graphs_beside(target: str) -> Optional[str]:
-    """Return the folder at or above TARGET where TorchAir wrote its original graphs; None where there are none.
+    """Return the folder where TorchAir wrote its original graphs; None where there are none.
 
-    They lie beside the folders of ranks or of times.
+    They lie beside the folders of times or ranks at or above TARGET, or in the ranks' folders below it: the first one's count then.
     """
     folder = target
     while True:
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            names = []
-        if any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES):
+        names = _listed(folder)
+        if _has_graphs(names):
             return folder
+        below = [os.path.join(folder, name) for name in names if _RANK.match(name)]
+        found = next((path for path in below if _has_graphs(_listed(path))), None)
+        if found is not None:
+            return found
         folder = os.path.abspath(folder)
         if _IN_TREE.match(os.path.basename(folder)) is None:
             return None
         folder = os.path.dirname(folder)
+
+
+def _listed(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _has_graphs(names: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in GRAPH_FILES)
 
 
 def fit(graphs: ModelGraphs, tree: DumpTree, golden: GoldenSet) -> ModelGraphs:
@@ -72,4 +85,3 @@ def _held(entry: DumpEntry) -> Optional[Tuple[int, int]]:
     except (GoldwatchError, OSError):
         return None
     return len(dump.inputs), len(dump.outputs)
-

@@ -187,7 +187,7 @@ def load_models(path: AnyPath) -> ModelGraphs:
         first = "".join("; no model, passed over: %s" % why for why in list(passed_over.values())[:1])
         raise InputError(
             "%s: no model in this folder%s" % (path, first),
-            hint="models are the json of an om or a graph (*.json), and ge_proto_*_Build.txt",
+            hint="models are the json of an om or a graph (*.json), ge_proto_*_Build.txt and dynamo_original_graph*.txt",
         )
     return ModelGraphs(graphs, path, True, passed_over)
 

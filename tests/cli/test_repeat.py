@@ -60,6 +60,20 @@ def test_runs_that_are_there_are_compared_with_the_first(tmp_path):
     assert (same.returncode, json.loads(same.stdout)["verdict"]) == (0, "pass")
 
 
+def test_a_run_that_cannot_be_compared_costs_no_other(tmp_path):
+    folders = runs(tmp_path, {}, {"b:output:0": 1})
+    (tmp_path / "empty").mkdir()
+    done = run_here(["goldwatch", "repeat", "--folders", "run1", "empty", *folders[1:], "-f", "net.json", "-o", "out"], tmp_path)
+    assert done.returncode == 1 and "run 2 was not compared: TARGET: empty: no dump file" in done.stdout, done.stdout
+    assert "b (MatMul): differs in 1 of 1 runs" in done.stdout and "Of run 2 not all could be compared." in " ".join(done.stdout.split())
+    document = json.loads((tmp_path / "out" / "repeat.json").read_text())
+    jsonschema.validate(document, load_schema("repeat"))
+    assert [(run["verdict"], "reason" in run) for run in document["runs"]] == [(None, False), ("incomplete", True), ("fail", False)]
+    done = run_here(["goldwatch", "repeat", "--folders", "run1", "run1", "empty", "-o", "again"], tmp_path)
+    assert done.returncode == 3 and "No byte of what was compared differs in 2 runs." in " ".join(done.stdout.split())
+    assert run_here(["goldwatch", "repeat", "--folders", "empty", *folders, "-o", "none"], tmp_path).returncode == 4
+
+
 def test_a_program_is_run_and_the_op_named_that_does_not_repeat(tmp_path):
     runs(tmp_path, {}, {"b:output:0": 1})
     (tmp_path / "infer.py").write_text(PROGRAM)

@@ -186,3 +186,15 @@ def test_a_tensor_of_many_pieces_is_measured_as_one(monkeypatch):
     found = row(*(tensor(side.tobytes(), "float32", [4, 10]) for side in (x, y)))
     assert [found.metrics[name] for name in ("DifferentCount", "FirstDifferent", "DifferentStretches")] == [3, 5, 1]
     assert found.metrics["LargestUlps"] == (y.view("u4") - x.view("u4")).astype("i8").max()
+
+
+@pytest.mark.parametrize(
+    "name, mine, theirs, said",
+    [
+        ("float32", b"\x01\0\xc0\x7f", b"\0\0\xc0\x7f", "nan (0x7fc00001) for nan (0x7fc00000), 1 with a NaN"),
+        ("bool", b"\x02", b"\x01", "True (0x02) for True (0x01)"),
+        ("float64", np.float64(1 + 2**-52).tobytes(), np.float64(1).tobytes(), "1.0000000000000002 for 1, by at most 1 ulp"),
+    ],
+)
+def test_two_values_that_differ_do_not_look_alike(name, mine, theirs, said):
+    assert row(tensor(mine, name, (1,)), tensor(theirs, name, (1,))).reason.endswith("the first at [0]: " + said)

@@ -121,12 +121,13 @@ def test_two_runs_of_one_build_pair_by_name(tmp_path):
     assert row(result, "MatMul:input:0")["verdict"] == "pass" and row(result, "trans_Cast_3:input:0")["verdict"] == "fail"
 
 
-def test_each_rank_is_compared_with_its_own(tmp_path):
+@pytest.mark.parametrize("below", ["", "worldsize2_global_rank%d"])
+def test_each_rank_is_compared_with_its_own(tmp_path, below):
     for rank in (0, 1):
         graph = torchair_graph(seed=rank)
         graph.write_ge(tmp_path / "ge", rank=(2, rank), device=4 + rank)
         graph.write_fx(tmp_path / "fx", rank=(2, rank))
-        graph.write_graph(tmp_path / "ge", rank=rank)
+        graph.write_graph(os.path.join(str(tmp_path / "ge"), below % rank if below else ""), rank=rank)
     done, result = compare(tmp_path / "ge", tmp_path / "fx", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert {(r["device"], r["golden_file"].split(os.sep)[-4]) for r in rows_of(result, tensor="MatMul:output:0")} == {

@@ -35,6 +35,21 @@ def dump(tmp_path, monkeypatch, text, *more, version="2.9.1+cpu", name="infer.py
     return run_here(words, tmp_path)
 
 
+def test_ranks_write_beside_each_other_and_one_that_fails_shows_where(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        done = dump(tmp_path, monkeypatch, SCRIPT, "--tokens", "0")
+        assert done.returncode == 0 and json.loads(done.stdout)["folder"].endswith("worldsize2_global_rank" + rank), done.stdout
+    failing = "def inner():\n    raise ValueError('boom')\n\ninner()\n"
+    refused = dump(tmp_path, monkeypatch, failing)
+    assert refused.returncode == 2
+    done = dump(tmp_path, monkeypatch, failing, "--force")
+    assert done.returncode == 4 and "boom" in json.loads(done.stdout)["error"]["message"]
+    shown = capfd.readouterr().err.splitlines()
+    assert [line.split('"')[1] for line in shown if line.startswith("  File")] == ["infer.py"] * 2 and "ValueError: boom" in shown
+
+
 def test_each_call_of_a_graph_is_written_as_torchair_writes_it(tmp_path, monkeypatch):
     done = dump(tmp_path, monkeypatch, SCRIPT, "--tokens", "0|2")
     assert done.returncode == 0, done.stderr
@@ -60,6 +75,7 @@ def test_each_call_of_a_graph_is_written_as_torchair_writes_it(tmp_path, monkeyp
     [
         ("import torch\n", "2.9.1", 4, "the script compiles nothing"),
         ("import torch\n", "2.0.1", 4, "has PyTorch 2.0.1"),
+        ("import sys\nsys.exit('no licence')\n", "2.9.1", 4, "the script ended: no licence"),
         ("import torch_npu\ntorch_npu.npu_fusion_attention(1)\n", "2.9.1", 4, "the NPU's own op npu_fusion_attention"),
     ],
 )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
+from types import ModuleType
 
 import jsonschema
 import numpy as np
+import pytest
 
-from goldwatch.adapters.fx.backend import numbered
+from goldwatch.adapters.fx import stand_ins
+from goldwatch.adapters.fx.backend import as_array, numbered
 from goldwatch.adapters.fx.recorder import Recorder, clear, fx_files
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.naming import parse_fx_name
@@ -36,6 +40,40 @@ def test_values_are_numbered_as_torchair_numbers_them():
     assert [(numbers, np.asarray(value).tolist()) for numbers, value in found] == [
         ((0,), [0]), ((1, 0), [1]), ((1, 1), [2]), ((2,), 3), ((3,), [4, 5]), ((6,), True),
     ]  # fmt: skip
+
+
+def test_pytorch_2_1_traces_where_a_tensor_lies(monkeypatch):
+    class TorchVariable:
+        def __init__(self, value):
+            self.value = value
+
+        def python_type(self):
+            raise NotImplementedError("no type")
+
+    for name in ("torch", "torch._dynamo", "torch._dynamo.variables"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    module = ModuleType("torch._dynamo.variables.torch")
+    module.TorchVariable = TorchVariable
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    stand_ins._let_old_dynamo_ask_devices(int)
+    assert TorchVariable(1).python_type() is int
+    with pytest.raises(NotImplementedError):
+        TorchVariable("a").python_type()
+
+
+def test_a_tensor_that_numpy_cannot_hold_is_none(monkeypatch):
+    class Sparse(Tensor):
+        dtype = "float32"
+
+        def numpy(self):
+            raise TypeError("can't convert Sparse layout tensor to numpy")
+
+        cpu = resolve_conj = resolve_neg = Tensor.detach
+
+    torch = ModuleType("torch")
+    torch.Tensor, torch.bfloat16, torch.complex32 = Tensor, "bfloat16", "complex32"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert as_array(Sparse([1])) is None
 
 
 def test_files_hold_what_a_node_read_and_wrote_whatever_becomes_of_it_later(tmp_path):
