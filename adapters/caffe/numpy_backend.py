@@ -211,13 +211,14 @@ class NumpyBackend:
         except (CannotCompute, NotComparable) as error:
             shapes = ", ".join(str(list(array.shape)) for array in bottoms)
             raise InputError("%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)) from error
-        if len(made) < len(layer.tops):
-            raise InputError("%s has %d tops, its rule makes %d" % (where, len(layer.tops), len(made)))
+        if len(made) < len(layer.tops) or (layer.type in own and len(made) > len(layer.tops)):
+            tops = "1 top" if len(layer.tops) == 1 else "%d tops" % len(layer.tops)
+            raise InputError("%s has %s, its rule makes %d" % (where, tops, len(made)))
         with np.errstate(over="ignore"):
-            tops = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
-        if not all(array.size for array in tops):
+            arrays = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
+        if not all(array.size for array in arrays):
             raise InputError("%s: bottoms of shape %s lead to an empty top" % (where, [list(array.shape) for array in bottoms]))
-        return tops
+        return arrays
 
     def _blobs(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         """Return a layer's weights in the shapes that Caffe gives them."""

@@ -69,6 +69,12 @@ def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
         np.testing.assert_array_equal(values["x", 0], X * (number + 1))
 
 
+@pytest.mark.parametrize("backend", ["numpy", "opencv"])
+def test_a_net_without_weights_needs_none(tmp_path, backend):
+    values = run(tmp_path, INPUT + 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n', backend=backend)[1]
+    np.testing.assert_array_equal(values["r", 0], np.maximum(X, 0))
+
+
 def test_random_weights(tmp_path, caffemodel):
     text = INPUT + CONV + 'layer { name: "s" type: "Scale" bottom: "c" top: "s" }\n'
     with pytest.raises(UsageError, match="no weights") as caught:
@@ -142,6 +148,7 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     result, values = run(tmp_path, text, model, layer_files=[spec])
     np.testing.assert_array_equal(values["p", 0], X * 3)
     np.testing.assert_array_equal(values["p", 1], X + 1)
+    assert list(manifest_of(tmp_path / "o")["source"]["layers"]) == ["Double"]
     assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: it alone computes layers of one's own"]
     # One function for whatever type, and what it fails of.
     generic = OWN.replace("Double", "forward")
@@ -151,6 +158,9 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
         ("def forward(*_):\n    raise ValueError('seven')\n", r"ValueError: seven \(line 2\)"),
         ("import os\ndef forward(*_):\n    os._exit(3)\n", r"exit code 3"),
         ("def forward(bottoms, *_):\n    return bottoms[0]\n", "has 2 tops, its rule makes 1"),
+        ("def forward(bottoms, *_):\n    return bottoms * 3\n", "has 2 tops, its rule makes 3"),
+        ("def forward(*_):\n    pass\n", "TypeError: it returned NoneType"),
+        ("def forward(bottoms, *_):\n    return [bottoms[0] * 1j] * 2\n", "TypeError: it returned complex numbers"),
     ):
         written(tmp_path / "own.py", code)
         with pytest.raises(InputError, match=r"layer p \(Double\).*" + told):
