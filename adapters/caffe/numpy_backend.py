@@ -72,7 +72,7 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
     known = LAYERS.get(layer.type)
     if known is None:
         what = "its code is Python of its own" if layer.type == "Python" else "the type is not known"
-        yield "%s: %s" % (where, what)
+        yield "%s: %s%s" % (where, what, "" if layer.bottoms else " (if it reads data, put an Input layer in its place)")
         return
     if layer.phase == "TRAIN":
         yield "%s: phase TRAIN" % where
@@ -83,7 +83,9 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
         for field in layer.message.message(name).fields:
             if field.name not in known.fields:
                 line = net.document.line(field.start)
-                yield "%s: parameter %s.%s (line %d) is not known" % (where, name, field.name, line)
+                drawn = layer.type == "Dropout" and field.name == "sample_weights_test"
+                problem = "draws other values each time" if drawn else "is not known"
+                yield "%s: parameter %s.%s (line %d) %s" % (where, name, field.name, line, problem)
 
 
 class NumpyBackend:

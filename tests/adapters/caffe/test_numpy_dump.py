@@ -138,6 +138,21 @@ def Double(bottoms, blobs, parameters, name):
 """
 
 
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        ('type: "FacesData" top: "q"', r"layer p \(FacesData\): the type is not known \(if it reads data, put an Input layer"),
+        (
+            'type: "Dropout" bottom: "x" top: "p" dropout_param { sample_weights_test: true }',
+            "sample_weights_test .line 2. draws other values",
+        ),
+    ],
+)
+def test_refusals_say_why(tmp_path, layer, told):
+    with pytest.raises(InputError, match=told):
+        run(tmp_path, INPUT + 'layer { name: "p" %s }\n' % layer, random_weights=1)
+
+
 def test_layers_of_ones_own(tmp_path, caffemodel):
     text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" double_param { factor: 3 } }\n'
     with pytest.raises(InputError, match=r"layer p \(Double\): the type is not known") as caught:
