@@ -201,8 +201,8 @@ class NumpyBackend:
 
     def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         where = "layer %s (%s)" % (layer.title, layer.type)
-        parameters = parameters_of(layer.message)
         own = self._layers.types
+        parameters = parameters_of(layer.message, layer.type in own)
         blobs = self._blobs(layer, bottoms) if layer.type not in own else self._weights(layer.name) or []
         try:
             if layer.type in own:

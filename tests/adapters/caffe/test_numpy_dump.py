@@ -130,6 +130,20 @@ def test_weights_shared_by_name(tmp_path, caffemodel):
     np.testing.assert_array_equal(values["c", 0], values["d", 0])
 
 
+ANCHORS = """
+import numpy as np
+def Anchors(bottoms, blobs, parameters, name):
+    return np.float32(parameters["biases"] + [parameters["number"]] + [box["side"] for box in parameters["box"]])
+"""
+
+
+def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
+    body = "anchors_param { biases: 4 biases: 7.5 number: 3 box { side: 1 } box { side: 2 } }"
+    text = INPUT + 'layer { name: "p" type: "Anchors" bottom: "x" top: "p" %s }\n' % body
+    spec = "Anchors=" + written(tmp_path / "own.py", ANCHORS)
+    np.testing.assert_array_equal(run(tmp_path, text, layer_files=[spec])[1]["p", 0], [4, 7.5, 3, 1, 2])
+
+
 OWN = """import numpy as np
 
 def Double(bottoms, blobs, parameters, name):
