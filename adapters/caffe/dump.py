@@ -21,6 +21,7 @@ from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_fi
 from .aliasing import memory_warnings, refused_in_place
 from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
+from .layer_table import has_weights
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
 from .user_layers import parse_layers
@@ -166,12 +167,12 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     document = read_upgraded(options.prototxt)
     if options.weights is not None:
         require_file(options.weights, "WEIGHTS")
-    elif options.random_weights is None:
-        raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
     parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     own = RANDOM_WEIGHTS if options.random_weights is not None else LAYER if options.layer_files else None
     chosen = choose_backend(options.backend, options.python, paths, own)
+    if options.weights is None and options.random_weights is None and _needs_weights(net, chosen.backend):
+        raise UsageError("no weights", hint="give the .caffemodel, or `random_weights=SEED` to try the net's structure")
     if chosen.backend == options.check_backend:
         raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
     if chosen.backend == "opencv":
@@ -187,6 +188,10 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     if batches[0].number is not None:
         refuse_golden(options.out, options.force)
     return _Job(options, chosen, net, inputs, batches)
+
+
+def _needs_weights(net: Net, backend: str) -> bool:
+    return backend == "caffe" or any(has_weights(layer) for layer in net.layers)
 
 
 def _out_of(out: str, batch: Batch) -> str:

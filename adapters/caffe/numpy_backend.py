@@ -72,7 +72,7 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
     known = LAYERS.get(layer.type)
     if known is None:
         what = "its code is Python of its own" if layer.type == "Python" else "the type is not known"
-        yield "%s: %s" % (where, what)
+        yield "%s: %s%s" % (where, what, "" if layer.bottoms else " (if it reads data, put an Input layer in its place)")
         return
     if layer.phase == "TRAIN":
         yield "%s: phase TRAIN" % where
@@ -83,7 +83,9 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
         for field in layer.message.message(name).fields:
             if field.name not in known.fields:
                 line = net.document.line(field.start)
-                yield "%s: parameter %s.%s (line %d) is not known" % (where, name, field.name, line)
+                drawn = layer.type == "Dropout" and field.name == "sample_weights_test"
+                problem = "draws other values each time" if drawn else "is not known"
+                yield "%s: parameter %s.%s (line %d) %s" % (where, name, field.name, line, problem)
 
 
 class NumpyBackend:
@@ -199,8 +201,8 @@ class NumpyBackend:
 
     def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         where = "layer %s (%s)" % (layer.title, layer.type)
-        parameters = parameters_of(layer.message)
         own = self._layers.types
+        parameters = parameters_of(layer.message, layer.type in own)
         blobs = self._blobs(layer, bottoms) if layer.type not in own else self._weights(layer.name) or []
         try:
             if layer.type in own:
@@ -211,13 +213,14 @@ class NumpyBackend:
         except (CannotCompute, NotComparable) as error:
             shapes = ", ".join(str(list(array.shape)) for array in bottoms)
             raise InputError("%s cannot be computed from bottoms of shape %s: %s" % (where, shapes, error)) from error
-        if len(made) < len(layer.tops):
-            raise InputError("%s has %d tops, its rule makes %d" % (where, len(layer.tops), len(made)))
+        if len(made) < len(layer.tops) or (layer.type in own and len(made) > len(layer.tops)):
+            tops = "1 top" if len(layer.tops) == 1 else "%d tops" % len(layer.tops)
+            raise InputError("%s has %s, its rule makes %d" % (where, tops, len(made)))
         with np.errstate(over="ignore"):
-            tops = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
-        if not all(array.size for array in tops):
+            arrays = [np.asarray(array, np.float32, order="C") for array in made[: len(layer.tops)]]
+        if not all(array.size for array in arrays):
             raise InputError("%s: bottoms of shape %s lead to an empty top" % (where, [list(array.shape) for array in bottoms]))
-        return tops
+        return arrays
 
     def _blobs(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         """Return a layer's weights in the shapes that Caffe gives them."""

@@ -1,6 +1,6 @@
-"""The shapes of a layer's tops from those of its bottoms, for the layer types that are checked against real Caffe.
+"""The shapes of a layer's tops from those of its bottoms, for the layer types that are checked against real Caffe and some of branches.
 
-Source of each rule: the Reshape method of that layer in BVLC Caffe.
+Source of each rule: the Reshape method of that layer in BVLC Caffe, or in the branch that docs/caffe.md names.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     Raises
     ------
     InputError
-        Caffe would refuse these bottoms or parameters.
+        Caffe would refuse these bottoms or parameters, or what a layer of this type makes is not known here.
     """
     rule = _RULES.get(layer.type)
+    if rule is None and layer.type not in _KEEPING:
+        raise _fail(layer, "the shapes of its tops are not known")
     shapes = [bottoms[0]] * len(layer.tops) if rule is None else rule(layer, bottoms)
     if any(dim < 1 for shape in shapes for dim in shape):
         raise InputError("layer %s (%s): bottoms %s lead to an empty top" % (layer.title, layer.type, _listed(bottoms)))
@@ -84,9 +86,12 @@ def _pooling(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         raise _fail(layer, "kernel sizes and strides of at least 1 are required")
     if any(pad[i] >= kernel[i] for i in (0, 1)):
         raise params.fail("pad", "is not smaller than the kernel")
+    # Branches of Caffe that round down.
+    down = params.word("round_mode", "CEIL") == "FLOOR" or not params.flag("ceil_mode", True)
     out = []
     for i, size in enumerate((height, width)):
-        steps = -(-(size + 2 * pad[i] - kernel[i]) // stride[i]) + 1
+        room = size + 2 * pad[i] - kernel[i]
+        steps = (room // stride[i] if down else -(-room // stride[i])) + 1
         if any(pad) and (steps - 1) * stride[i] >= size + pad[i]:
             steps -= 1
         if (steps - 1) * stride[i] >= size + pad[i]:
@@ -220,8 +225,24 @@ def _softmax(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     return [bottoms[0]]
 
 
+def _permute(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
+    shape = bottoms[0]
+    order = list(dict.fromkeys(Params(layer, "permute_param").integers("order")))
+    if not all(0 <= axis < len(shape) for axis in order):
+        raise Params(layer, "permute_param").fail("order", "does not fit a blob with %d axes" % len(shape))
+    return [tuple(shape[axis] for axis in order + [axis for axis in range(len(shape)) if axis not in order])]
+
+
+#: Their tops have the shape of the first bottom.
+_KEEPING = frozenset(
+    "AbsVal BN BNLL BatchNorm Bias Clip Dropout ELU Exp Log Mish Normalize PReLU Power ReLU ReLU6 Reverse SeLu SeLuDropout ShuffleChannel "
+    "Sigmoid Silence SpatialDropout Split Swish TanH Threshold".split()
+)
 _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {
+    "Axpy": lambda layer, bottoms: [bottoms[1]],
     "Convolution": _convolution,
+    "ConvolutionDepthwise": _convolution,
+    "DepthwiseConvolution": _convolution,
     "Deconvolution": _convolution,
     "Pooling": _pooling,
     "InnerProduct": _inner_product,
@@ -234,5 +255,6 @@ _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {
     "Eltwise": _eltwise,
     "LRN": _lrn,
     "MVN": _mvn,
+    "Permute": _permute,
     "Softmax": _softmax,
 }

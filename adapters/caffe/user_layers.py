@@ -77,5 +77,9 @@ def _text(script: str) -> str:
 
 
 def _arrays(found: Any) -> List[Array]:
-    several = found if isinstance(found, (list, tuple)) else [found]
-    return [np.asarray(array, np.float32) for array in several]
+    arrays = [np.asarray(array) for array in (found if isinstance(found, (list, tuple)) else [found])]
+    for array in arrays:
+        if array.dtype.kind in "OcmM":
+            what = "complex numbers" if array.dtype.kind == "c" else type(found).__name__
+            raise TypeError("it returned %s, not an array of real numbers" % what)
+    return [array.astype(np.float32) for array in arrays]

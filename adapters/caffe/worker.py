@@ -79,6 +79,8 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         weights.join()
         digest = weights.digest if job["weights"] else None
         source = source_of(job["prototxt_sha256"], digest, batches.sums[number], job["seed"], job["random_weights"])
+        if job["layer_files"]:
+            source["layers"] = {kind: sha256_of_file(path) for kind, path in job["layer_files"].items()}
         suffix = "quant" if job["quantised"] else "npy"
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
         writer.extra["backend_reason"] = job["reason"]
@@ -108,7 +110,7 @@ def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput], shapes: 
         done = normalise(net, with_shapes(inputs, shapes))
         for layer, bottom in done.weighted:
             check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
-        return OpencvBackend(job["weights"], done, job["folder"])
+        return OpencvBackend(job["weights"] or b"", done, job["folder"])
     if job["backend"] == "numpy":
         from .numpy_backend import NumpyBackend
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, FrozenSet, Tuple
 
 from ..errors import FormatError
-from .textformat import Message, integer_of, number_of
+from .textformat import Message, Value, integer_of, number_of
 
 _NOT_PARAMETERS = frozenset(("transform_param", "include", "exclude", "param"))
 _REPEATED = frozenset(
@@ -45,13 +45,19 @@ _NUMBERED: Dict[Tuple[str, str], Tuple[str, ...]] = {
 """Names of enums that a file may give by their numbers."""
 
 
-def parameters_of(layer: Message) -> Dict[str, Any]:
-    """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and messages in them as lists and dicts."""
+def parameters_of(layer: Message, unknown: bool = False) -> Dict[str, Any]:
+    """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and messages in them as lists and dicts.
+
+    Parameters
+    ----------
+    unknown
+        Its fields may be those of a caffe.proto that is not known here: one that stands there several times is repeated.
+    """
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in layer.fields):
         if name.endswith("_param") and name not in _NOT_PARAMETERS:
             repeated = _REPEATED.union(_SEVERAL.get(name, ())).difference(_SINGLE.get(name, ()))
-            made = _fields(layer.message(name), repeated)
+            made = _fields(layer.message(name), repeated, unknown)
             for key, value in made.items():
                 key = _OLDER.get((name, key), key)
                 names = _NUMBERED.get((name, key), ())
@@ -59,20 +65,23 @@ def parameters_of(layer: Message) -> Dict[str, Any]:
     return found
 
 
-def _fields(message: Message, repeated: FrozenSet[str] = _REPEATED) -> Dict[str, Any]:
+def _fields(message: Message, repeated: FrozenSet[str] = _REPEATED, unknown: bool = False) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in message.fields):
         values = message.values(name)
-        made = [_word(value.text) if value.message is None else _fields(value.message) for value in values]
-        if name in repeated:
+        made = [_plain(value) if value.message is None else _fields(value.message, unknown=unknown) for value in values]
+        if name in repeated or (unknown and len(made) > 1):
             found[name] = made
         elif made:
             found[name] = made[-1]
     return found
 
 
-def _word(text: str) -> Any:
-    """Return the bool, the number or the enum's name that a scalar word stands for."""
+def _plain(value: Value) -> Any:
+    """Return a string, or the bool, the number or the enum's name that a scalar word stands for."""
+    text = value.text
+    if value.pieces:
+        return text
     if text in ("true", "True", "t", "false", "False", "f"):
         return text[0] in "tT"
     for read in (integer_of, number_of):

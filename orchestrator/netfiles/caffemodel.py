@@ -151,6 +151,9 @@ def _of_group(group: Any) -> Optional[List[np.ndarray]]:
 
     # A layer's name may have slashes, so that another layer's group can lie in its own.
     numbers = sorted(int(key) for key in group or () if key.isdigit() and hasattr(group[key], "dtype"))
+    for number in numbers:
+        if group[str(number)].dtype.kind not in "fiu":
+            raise FormatError("%s/%d in it holds no numbers" % (group.name, number), group.file.filename)
     return [np.asarray(group[str(number)][()], np.float32) for number in numbers] or None
 
 

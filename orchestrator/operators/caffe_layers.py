@@ -76,6 +76,8 @@ def upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         scales = [int(node.get(name, node.get("scale", 2))) for name in ("scale_h", "scale_w")]
         cut = [int(bool(node.get(name, False))) for name in ("pad_out_h", "pad_out_w")]
         sizes = x.array.shape[2] * scales[0] - cut[0], x.array.shape[3] * scales[1] - cut[1]
+    if given(inputs, 1).array.shape != x.array.shape:
+        raise CannotCompute("its second input, the places, has another shape than the first")
     places = np.trunc(given(inputs, 1).array).astype(np.int64).reshape(x.array.shape[0] * x.array.shape[1], -1)
     if places.min() < 0 or places.max() >= sizes[0] * sizes[1]:
         raise CannotCompute("a place of its second input is outside of %s" % (sizes,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..adapters.caffe.shapes import top_shapes
-from ..adapters.caffe.whitelist import RULES
 from ..dumps.golden import GoldenSet
 from ..errors import GoldwatchError, InputError
 from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters, onnx_parameters
@@ -145,12 +144,12 @@ def _shapes(original: Original, golden: Optional[GoldenSet]) -> Dict[Value, Shap
     if isinstance(original, CaffeOriginal):
         for number, layer in enumerate(original.net.layers):
             sources = original.graph.sources[number]
-            if layer.type == "Input" or layer.type not in RULES or not sources or any(value not in known for value in sources):
+            if layer.type == "Input" or not sources or any(value not in known for value in sources):
                 continue
             try:
                 tops = top_shapes(layer, [known[value] for value in sources])
             except InputError:
-                # Caffe will say what it thinks of this layer; here its shape is only not known.
+                # Caffe, or its code, will say what it thinks of this layer; here its shape is only not known.
                 continue
             for index, shape in enumerate(tops):
                 known.setdefault((number, index), shape)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
 
+from ..errors import InputError
 from ..netfiles.caffe_v1 import v1_type
 
 Array = Any
@@ -107,12 +108,12 @@ def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
 
     Raises
     ------
-    ValueError
+    InputError
         A layer type that the stand-in does not know.
     """
     kind = layer_type(message)
     if kind not in _LAYERS:
-        raise ValueError("layer %s: the stand-in of a device has no %s" % (message.text("name"), kind))
+        raise InputError("layer %s: the stand-in of a device has no %s" % (message.text("name"), kind))
     return [np.asarray(top, np.float32) for top in _LAYERS[kind](message, inputs, blobs)]
 
 

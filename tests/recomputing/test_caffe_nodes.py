@@ -31,6 +31,7 @@ def parameters(tmp_path, text):
         ('type: "Slice" slice_param { axis: -1 slice_point: 6 slice_point: 9 }', {"axis": -1, "slice_point": [6, 9]}),
         ('type: "Eltwise" eltwise_param { operation: SUM coeff: 1 coeff: -0.5 }', {"operation": "SUM", "coeff": [1, -0.5]}),
         ('type: "Softmax"', {}),
+        ("type: 'Python' python_param { layer: 'L' param_str: '1' }", {"layer": "L", "param_str": "1"}),
         (
             'type: "BatchNorm" param { lr_mult: 0 } batch_norm_param { use_global_stats: true eps: 1e-3 }',
             {"use_global_stats": True, "eps": 1e-3},

@@ -21,6 +21,7 @@ from goldwatch.judging.limits import parse_limit
 from goldwatch.results.outfolder import OtherResults
 from goldwatch.schemas import load_text
 from goldwatch.testing import DeviceModel, DeviceOp
+from goldwatch.testing.model import DeviceTensor
 from replaying import culprits, outputs, reasons
 
 STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")
@@ -115,6 +116,22 @@ def test_layers_of_ones_own_are_replayed(device) -> None:
         assert outputs(result)["sig"] == ("fail" if wrong else "pass") and culprits(result) == wrong
     with pytest.raises(UsageError, match="`layer` is for the numpy backend"):
         device.replay(**dict(options, backend="opencv"), out=device.path("o"))
+
+
+def test_behind_a_layer_whose_shape_only_the_device_tells(device, tmp_path) -> None:
+    """A PriorBox's top has nothing of its bottoms' shape; what reads it is replayed with the recorded one."""
+    text = 'input: "x" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 2\n'
+    text += 'layer { name: "p" type: "PriorBox" bottom: "x" bottom: "x" top: "p" prior_box_param { min_size: 2 aspect_ratio: 2 } }\n'
+    text += 'layer { name: "c" type: "Concat" bottom: "p" bottom: "p" top: "c" concat_param { axis: 2 } }\n'
+    (tmp_path / "n.prototxt").write_text(text)
+    priors = np.arange(2 * 72, dtype=np.float32).reshape(1, 2, 72)
+    tensors = {"x": np.zeros((1, 4, 3, 2), np.float32), "p": priors, "c": np.concatenate([priors, priors], 2)}
+    made = {name: (DeviceTensor(array, origin_name=name),) for name, array in tensors.items()}
+    ops = [DeviceOp("x", "Data", (), made["x"]), DeviceOp("p", "PriorBox", (("x", 0), ("x", 0)), made["p"], originals=("p",))]
+    ops.append(DeviceOp("c", "ConcatD", (("p", 0), ("p", 0)), made["c"], originals=("c",)))
+    device.write(model=DeviceModel("n", ops))
+    result = device.replay(original=str(tmp_path / "n.prototxt"), weights=None, backend="numpy")
+    assert outputs(result)["c"] == "pass" and culprits(result) == ["p"]
 
 
 @pytest.mark.parametrize("mode", ["all", "output"])

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.errors import FormatError, UsageError
+from goldwatch.errors import FormatError, InputError, UsageError
 from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.prototxt import read_document
 from goldwatch.testing.caffe_device import run_on_device
@@ -141,7 +141,7 @@ def test_a_layer_that_the_stand_in_has_not() -> None:
         def text(self, name):
             return {"name": "crop1", "type": "Crop"}[name]
 
-    with pytest.raises(ValueError, match="crop1"):
+    with pytest.raises(InputError, match="crop1"):
         run_layer(Message(), [], ())
 
 

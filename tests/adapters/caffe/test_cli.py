@@ -119,7 +119,8 @@ def test_what_numpy_is_asked_for_in_the_words_of_the_command_line(run, tmp_path,
         'input: "data" input_shape { dim: 1 dim: 3 dim: 4 dim: 4 } layer { name: "p" type: "Python" bottom: "data" top: "p" }'
     )
     model = str(tmp_path / "p.prototxt")
-    code, _, err = run("dump", model, "--random", "1", "-o", "o")
+    (tmp_path / "b.prototxt").write_text('input: "data" input_dim: 1 input_dim: 3 layer { name: "b" type: "Bias" bottom: "data" top: "b" }')
+    code, _, err = run("dump", str(tmp_path / "b.prototxt"), "--random", "1", "-o", "o")
     assert code == 2 and "no weights" in err and "--random-weights SEED" in err
     words = ("dump", model, "--random", "1", "--random-weights", "1", "-o", "o")
     code, _, err = run(*words)

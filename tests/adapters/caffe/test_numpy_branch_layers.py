@@ -322,6 +322,12 @@ def test_parameters_that_no_branch_has_are_refused():
             by_numpy(kind, body, [x])
 
 
+def test_places_of_another_pooling_are_refused():
+    x, places = np.ones((1, 2, 4, 3), np.float32), np.zeros((1, 2, 3, 3), np.float32)
+    with pytest.raises(InputError, match="the places, has another shape"):
+        by_numpy("Upsample", "upsample_param { scale: 2 }", [x, places])
+
+
 def test_boxes_at_several_offsets_and_boxes_that_are_cut():
     """What OpenCV's layers of these names add: nets that were made for it have it."""
     feature, picture = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 3, 60, 80), np.float32)

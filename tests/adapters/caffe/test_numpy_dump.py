@@ -69,6 +69,12 @@ def test_in_place_layers_and_several_batches(tmp_path, caffemodel):
         np.testing.assert_array_equal(values["x", 0], X * (number + 1))
 
 
+@pytest.mark.parametrize("backend", ["numpy", "opencv"])
+def test_a_net_without_weights_needs_none(tmp_path, backend):
+    values = run(tmp_path, INPUT + 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n', backend=backend)[1]
+    np.testing.assert_array_equal(values["r", 0], np.maximum(X, 0))
+
+
 def test_random_weights(tmp_path, caffemodel):
     text = INPUT + CONV + 'layer { name: "s" type: "Scale" bottom: "c" top: "s" }\n'
     with pytest.raises(UsageError, match="no weights") as caught:
@@ -124,12 +130,41 @@ def test_weights_shared_by_name(tmp_path, caffemodel):
     np.testing.assert_array_equal(values["c", 0], values["d", 0])
 
 
+ANCHORS = """
+import numpy as np
+def Anchors(bottoms, blobs, parameters, name):
+    return np.float32(parameters["biases"] + [parameters["number"]] + [box["side"] for box in parameters["box"]])
+"""
+
+
+def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
+    body = "anchors_param { biases: 4 biases: 7.5 number: 3 box { side: 1 } box { side: 2 } }"
+    text = INPUT + 'layer { name: "p" type: "Anchors" bottom: "x" top: "p" %s }\n' % body
+    spec = "Anchors=" + written(tmp_path / "own.py", ANCHORS)
+    np.testing.assert_array_equal(run(tmp_path, text, layer_files=[spec])[1]["p", 0], [4, 7.5, 3, 1, 2])
+
+
 OWN = """import numpy as np
 
 def Double(bottoms, blobs, parameters, name):
     print("nobody hears this")
     return [bottoms[0] * parameters.get("factor", 2), bottoms[0].astype(np.float64) + len(blobs)]
 """
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        ('type: "FacesData" top: "q"', r"layer p \(FacesData\): the type is not known \(if it reads data, put an Input layer"),
+        (
+            'type: "Dropout" bottom: "x" top: "p" dropout_param { sample_weights_test: true }',
+            "sample_weights_test .line 2. draws other values",
+        ),
+    ],
+)
+def test_refusals_say_why(tmp_path, layer, told):
+    with pytest.raises(InputError, match=told):
+        run(tmp_path, INPUT + 'layer { name: "p" %s }\n' % layer, random_weights=1)
 
 
 def test_layers_of_ones_own(tmp_path, caffemodel):
@@ -142,6 +177,7 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     result, values = run(tmp_path, text, model, layer_files=[spec])
     np.testing.assert_array_equal(values["p", 0], X * 3)
     np.testing.assert_array_equal(values["p", 1], X + 1)
+    assert list(manifest_of(tmp_path / "o")["source"]["layers"]) == ["Double"]
     assert values["p", 1].dtype == np.float32 and result["notes"] == ["backend numpy: it alone computes layers of one's own"]
     # One function for whatever type, and what it fails of.
     generic = OWN.replace("Double", "forward")
@@ -151,6 +187,9 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
         ("def forward(*_):\n    raise ValueError('seven')\n", r"ValueError: seven \(line 2\)"),
         ("import os\ndef forward(*_):\n    os._exit(3)\n", r"exit code 3"),
         ("def forward(bottoms, *_):\n    return bottoms[0]\n", "has 2 tops, its rule makes 1"),
+        ("def forward(bottoms, *_):\n    return bottoms * 3\n", "has 2 tops, its rule makes 3"),
+        ("def forward(*_):\n    pass\n", "TypeError: it returned NoneType"),
+        ("def forward(bottoms, *_):\n    return [bottoms[0] * 1j] * 2\n", "TypeError: it returned complex numbers"),
     ):
         written(tmp_path / "own.py", code)
         with pytest.raises(InputError, match=r"layer p \(Double\).*" + told):

@@ -1,0 +1,31 @@
+"""The shapes of tops that are told without running anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from goldwatch.adapters.caffe.shapes import top_shapes
+from goldwatch.errors import InputError
+from goldwatch.netfiles.caffe_net import Net, initial_state
+from goldwatch.netfiles.prototxt import Document
+
+
+def shapes(kind, body, *bottoms):
+    text = 'layer { name: "l" type: "%s" %s top: "t" %s }' % (kind, 'bottom: "b" ' * len(bottoms), body)
+    document = Document(text)
+    return top_shapes(Net(document, initial_state(document, "TEST", None, ())).layers[0], bottoms)
+
+
+def test_a_layer_without_a_rule_tells_none():
+    for kind in ("PriorBox", "Python", "Proposal", "ROIPooling"):
+        with pytest.raises(InputError, match=r"layer l \(%s\): the shapes of its tops are not known" % kind):
+            shapes(kind, "", (1, 4, 3, 2), (1, 4, 3, 2))
+
+
+def test_layers_of_branches():
+    assert shapes("Permute", "permute_param { order: 0 order: 2 }", (1, 4, 3, 2)) == [(1, 3, 4, 2)]
+    assert shapes("Axpy", "", (1, 4), (1, 4, 3, 2), (1, 4, 3, 2)) == [(1, 4, 3, 2)]
+    body = "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 4 }"
+    assert shapes("DepthwiseConvolution", body, (1, 4, 5, 6)) == [(1, 4, 3, 3)]
+    for rounded, size in (("", 3), ("ceil_mode: false", 2), ("round_mode: FLOOR", 2)):
+        assert shapes("Pooling", "pooling_param { kernel_size: 2 stride: 2 %s }" % rounded, (1, 4, 5, 5)) == [(1, 4, size, size)]
