@@ -30,7 +30,8 @@ def step_folder(result: RunResult) -> str:
 def replay_words(result: RunResult) -> List[str]:
     """Return the words of the replay command to go on with after a comparison that fails.
 
-    None where no original model is near, and where the comparison itself computed an operator wrong by it.
+    None where no original model is near, where the comparison itself told whose error it is by that model (an operator's, the golden
+    data's, the input's), and where the dumps lie on another host.
     """
     options = result.options
     special = (options.quantisation, options.unfused, options.custom, options.outputs)
@@ -38,7 +39,9 @@ def replay_words(result: RunResult) -> List[str]:
     if result.summary.verdict != FAIL or result.summary.culprits is not None or not plain:
         return []
     recomputed = result.summary.recomputed or {}
-    if recomputed.get("model") and recomputed.get("wrong"):
+    if recomputed.get("model") and (recomputed.get("wrong") or result.summary.suspects):
+        return []
+    if result.first_divergence is not None and result.first_divergence.place.host is not None:
         return []
     if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
         return []

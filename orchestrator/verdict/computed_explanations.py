@@ -32,8 +32,15 @@ _ACTIVATION = {
     True: "its output is what the operator makes with a ReLU that it should not have",
     False: "its output is what the operator makes without its ReLU",
 }
+_LEFT_OUT = "its output is what the operator makes without its %s"
 _NEXT_ACTIVATION = "compare what was fused into the operator in the model's json with the original model"
 _OTHER_INPUT = "the first operator is right but for its input, which was not dumped: the device may have been fed with other data"
+_BEFORE_RELU = "before its ReLU the target is what is computed plus an offset for each index of axis 1, %s in the middle"
+_NEXT_BIAS = "look whether the operator's bias (or beta, or zero point) reached the compiled model"
+_LEAST = 0.9
+"""The smallest share of an error that an explanation claims (docs/verdict.md)."""
+_LEAST_ELEMENTS = 8
+"""Of a channel that an offset is fitted to: of fewer any error is one."""
 _NEXT_OTHER_INPUT = "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, channel order) included"
 
 
@@ -47,9 +54,9 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     beside
         The output, and what was computed.
     """
-    nothing = _did_nothing(beside)
-    if nothing is not None:
-        return [nothing]
+    exact = _did_nothing(beside) or _without_activation(beside)
+    if exact is not None:
+        return [exact]
     pair = AlignedPair(beside.actual, np.asarray(beside.computed), beside.dtype, _letters(beside.actual), int(beside.actual.size))
     own = estimate.computed.own if estimate.computed is not None else None
     distance = own.distance if own is not None else estimate.distance
@@ -60,6 +67,7 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     if unwritten is not None:
         return [unwritten]
     found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)]
+    found = found or [entry for entry in (_offset_before_relu(beside),) if entry is not None]
     assumed = estimate.computed is not None and estimate.computed.assumed
     if assumed and not found:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
@@ -67,6 +75,46 @@ def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[
     # Factors and offsets of each index fit what has nothing to do with each other, too.
     unrelated = [entry for entry in rest if entry.kind == "random" and found and found[0].kind in _FITTED]
     return [*unrelated, *found] or rest
+
+
+def _without_activation(beside: ComputedPair) -> Optional[Explanation]:
+    """Return an explanation where what is computed is a common activation of the output."""
+    if beside.actual.dtype.kind != "f":
+        return None
+    x, y = (np.asarray(side, np.float64) for side in (beside.actual, beside.computed))
+    with np.errstate(all="ignore"):
+        gate, sigmoid = np.clip(x / 6 + 0.5, 0, 1), 1 / (1 + np.exp(-x))
+        curves = (("HardSwish", x * gate), ("Swish", x * sigmoid), ("Sigmoid", sigmoid), ("Tanh", np.tanh(x)))
+        for name, curve in curves:
+            share = _share(x - y, curve - y)
+            if share >= _LEAST and float(np.linalg.norm(curve - y)) <= _RIGHT * float(np.linalg.norm(y)):
+                return Explanation("activation", share, _LEFT_OUT % name, _NEXT_ACTIVATION)
+    return None
+
+
+def _offset_before_relu(beside: ComputedPair) -> Optional[Explanation]:
+    """Return an explanation where an offset for each channel was lost before a ReLU, whose zeros hide it in part."""
+    if beside.actual.dtype.kind != "f" or beside.actual.ndim < 2:
+        return None
+    x, y = (np.moveaxis(np.asarray(side, np.float64), 1, 0).reshape(side.shape[1], -1) for side in (beside.actual, beside.computed))
+    if not (np.isfinite(x).all() and np.isfinite(y).all()) or min(x.min(initial=0.0), y.min(initial=0.0)) < 0 or (y > 0).all():
+        return None
+    both = (x > 0) & (y > 0)
+    offsets = np.zeros(len(x))
+    for index in np.flatnonzero(both.sum(1) >= _LEAST_ELEMENTS):
+        offsets[index] = np.median((x - y)[index][both[index]])
+    # What a ReLU made 0 was anything below: with the offset it is at most the offset.
+    shifted = np.maximum(y + offsets[:, None], 0)
+    fitted = np.where(y > 0, shifted, np.minimum(x, shifted))
+    share = _share(x - y, x - fitted)
+    moved = offsets[offsets != 0]
+    return Explanation("bias", share, _BEFORE_RELU % ("%.3g" % np.median(moved)), _NEXT_BIAS) if share >= _LEAST and moved.size else None
+
+
+def _share(error: Array, left: Array) -> float:
+    """Return the part of a squared error that is explained, by what is left of it; 0 where nothing is known."""
+    whole = float(np.sum(np.square(error)))
+    return 1 - float(np.sum(np.square(left))) / whole if whole > 0 and np.isfinite(whole) else 0.0
 
 
 def golden_is_wrong() -> Explanation:

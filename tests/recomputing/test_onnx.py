@@ -98,6 +98,20 @@ def test_an_operator_that_did_nothing(net):
     assert (code, suspect["op"], kinds(suspect)) == (1, "/conv2/Conv", ["did-nothing"])
 
 
+@pytest.mark.parametrize("curve, kind, said", [("HardSwish", "activation", "without its HardSwish"), ("Relu", "bias", ", 0.25 in the mid")])
+def test_what_an_activation_hides_in_part_is_explained(net, curve, kind, said):
+    nodes = [node("Conv", ["x", "w", "b"], ["t"], name="conv"), node(curve, ["t"], ["y"], name="act")]
+    weights = {"w": even((4, 3, 1, 1)), "b": np.full(4, -0.25, np.float32)}
+    feeds, fused = {"x": even((1, 3, 12, 12))}, [("conv", "act")]
+    initializers = [build.weight(name, array) for name, array in weights.items()]
+    net.prepare(build.model(nodes, [build.value("x", (1, 3, 12, 12))], [build.value("y", (1, 4, 12, 12))], initializers), feeds, fused)
+    sums = np.einsum("oi,nihw->nohw", weights["w"][:, :, 0, 0], feeds["x"])
+    wrong = {"HardSwish": sums - np.float32(0.25), "Relu": np.maximum(sums, 0)}[curve]
+    net.dump(feeds, fused, ("act", lambda array: wrong))
+    explanation = only(net.compare()[1]["summary"])["explanations"][0]
+    assert explanation["kind"] == kind and said in explanation["sentence"]
+
+
 def not_finite(array):
     array = array.copy()
     array.reshape(-1)[5] = np.nan
@@ -182,7 +196,7 @@ def test_other_input_is_the_only_explanation(net, mode):
     code, result, text = net.compare()
     suspect = only(result["summary"])
     assert code == 1 and suspect["op"].startswith("Conv_0") and kinds(suspect) == ["other-input"]
-    assert "no operator need be wrong" in text
+    assert "no operator need be wrong" in text and "next: goldwatch compare-op" in text and "next: goldwatch replay" not in text
 
 
 def cancelling(net, **options):
