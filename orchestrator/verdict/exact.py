@@ -102,9 +102,9 @@ def _sentence(first: FirstDivergence, differing: List[Differing]) -> str:
     if before:
         names = listed([one.op.name for one in before], _SHOWN)
         text += " Before it %s, of which not all inputs are equal or were compared: %s." % (_differ(before), names)
-    others = list(dict.fromkeys(op.name for op in equal if op.name != first.op))
-    if others:
-        text += " So do with equal inputs: %s." % listed(others, _SHOWN)
+    besides = list(dict.fromkeys(op.name for op in equal if op.name != first.op))
+    if besides:
+        text += " So do with equal inputs: %s." % listed(besides, _SHOWN)
     return text
 
 
