@@ -81,6 +81,7 @@ EXTRAS = (
         (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
     ),
     Extra("dask", "comparing on other machines", (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),)),
+    Extra("fx", "golden data of PyTorch's compiled graphs; Python 3.8 and newer", (Package("torch", "torch", "2.1"),)),
     Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),)),
     Extra(
         "serve",
@@ -89,7 +90,7 @@ EXTRAS = (
     ),
     Extra("tf", "golden data of TensorFlow models; Python 3.7 only", (_TENSORFLOW,)),
 )
-_SLOW = ("tensorflow",)
+_SLOW = ("tensorflow", "torch")
 """Modules that take seconds to import: only whether they are installed is looked at."""
 
 

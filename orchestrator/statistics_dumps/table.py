@@ -20,8 +20,8 @@ import zlib
 from functools import lru_cache
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import FormatError
-from ..filesystem.inputs import read_input
+from ..errors import FormatError, GoldwatchError
+from ..filesystem.inputs import open_input, read_input
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, parse_dump_name
 
 SUFFIX = ".csv"
@@ -132,9 +132,9 @@ def is_table_of_ops(path: str) -> bool:
     if not path.endswith(SUFFIX) or os.path.basename(path) == MAPPING_FILE:
         return False
     try:
-        with open(path, "rb") as stream:
+        with open_input(path) as stream:
             line = stream.read(_HEAD_BYTES).split(b"\n", 1)[0]
-    except OSError:
+    except (OSError, GoldwatchError):
         return False
     found = set(_meanings(line.decode("utf-8", "replace").split(",")))
     return {"kind", "index", "op_name"} <= found and bool(found & set(_NUMBERS))
