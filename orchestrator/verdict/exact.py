@@ -66,26 +66,32 @@ def compared_exactly(
     firsts: Dict[Optional[str], FirstDivergence] = {}
     for model, one in models.items():
         _, found_row = failing[one.op.place, one.op.name, one.op.file]
-        firsts[model] = divergence_of(found_row if isinstance(found_row, Row) else whole(found_row), inputs, seen, limits)
+        found = divergence_of(found_row if isinstance(found_row, Row) else whole(found_row), inputs, seen, limits)
+        firsts[model] = replace(found, inputs=one.inputs)
     good = [one for one in differing if one.inputs == GOOD]
-    found = next(iter([*good, *differing, *only_inputs]), None)
-    first = None if found is None else firsts[run_name(found.op.place.model)]
+    named = next(iter([*good, *differing, *only_inputs]), None)
+    first = None if named is None else firsts[run_name(named.op.place.model)]
     told = tuple(replace(model, first=firsts.get(run_name(model.name))) for model in summary.models)
-    sentence = "No byte of what was compared differs." if first is None else _sentence(first, differing)
+    sentence = "No byte of what was compared differs." if first is None else _sentence(first, differing, bool(graph))
     culprit = None if first is None else (first.op, first.place)
     return replace(summary, first=first, suspects=(), models=told, sentence=sentence, culprit=culprit)
 
 
 def differing_ops(seen: Observations, inputs: Inputs) -> List[Differing]:
     """Return the operators of which an output differs, in execution order."""
-    return [Differing(op, overall(inputs.of(op))) for op in seen.ordered() if _fails(op.outputs)]
+    return [Differing(op, _given(op, inputs)) for op in seen.ordered() if _fails(op.outputs)]
+
+
+def _given(op: ObservedOp, inputs: Inputs) -> str:
+    """Return what an operator's inputs are, as their producers wrote them: a dump may hold what was written over them."""
+    return overall([state._replace(state=GOOD) if inputs.written(op, state) is not None else state for state in inputs.of(op)])
 
 
 def _fails(tensors: Mapping[int, Observation]) -> bool:
     return any(tensor.verdict == FAIL for tensor in tensors.values())
 
 
-def _sentence(first: FirstDivergence, differing: List[Differing]) -> str:
+def _sentence(first: FirstDivergence, differing: List[Differing], modelled: bool) -> str:
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     where = where_words(first.place)
     found = "%s: %s" % (first.tensor, first.reason)
@@ -95,9 +101,13 @@ def _sentence(first: FirstDivergence, differing: List[Differing]) -> str:
     if not equal:
         what = "whose inputs differ already" if first.inputs == BAD else "of which not all inputs were compared"
         more = ": the two runs were given other data" if first.inputs == BAD else ": what feeds it may differ"
+        if first.inputs == BAD and not modelled:
+            more += ", or it writes over its input (with -f MODEL.json that can be told)"
         others = "" if len(differing) == 1 else " %s in all." % _differ(differing)
         return "%s is the first operator that differs%s, %s%s; %s.%s" % (named, where, what, more, found, others)
     text = "%s is the first operator%s whose inputs are equal and whose output is not; %s." % (named, where, found)
+    if first.written is not None:
+        text += " These are equal as their producers wrote them; its dump holds other bytes: it writes over them, or something else did."
     before = differing[: next(number for number, one in enumerate(differing) if one.op is equal[0])]
     if before:
         names = listed([one.op.name for one in before], _SHOWN)

@@ -104,14 +104,16 @@ def test_a_model_tells_the_inputs_that_were_not_dumped(tmp_path):
     assert "b (Relu) is the first operator that differs in step 0 on device 0, of which not all inputs were compared" in done.stdout
 
 
-def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path):
+@pytest.mark.parametrize("form", [{"first_address": 4096}, {}], ids=["addresses", "none"])
+def test_of_an_op_that_works_in_place_the_producer_tells_the_input(tmp_path, form):
     model = chain(1)
     model.add(DeviceOp("b", "Relu", (("a", 0),), (DeviceTensor(VALUES, "NC1HWC0", "NCHW", "b"),), ("b",), in_place=0))
     model.write_json(str(tmp_path / "net.json"))
     for run, names in (("run1", ()), ("run2", ("b:input:0", "b:output:0"))):
-        write_files(str(tmp_path / run), changed(model.dumps(first_address=4096), names))
+        write_files(str(tmp_path / run), changed(model.dumps(**form), names))
     done, document = exactly(tmp_path, "-f", "net.json")
     assert document["summary"]["first_divergence"]["op"] == "b" and "whose inputs are equal" in done.stdout
+    assert ("as their producers wrote them" in done.stdout) == (not form)
 
 
 def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
@@ -122,6 +124,7 @@ def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
     two_runs(tmp_path / "other", ("a:input:0", "a:output:0"))
     done, _ = exactly(tmp_path / "other")
     assert "whose inputs differ already: the two runs were given other data" in done.stdout
+    assert "or it writes over its input (with -f MODEL.json that can be told)" in done.stdout
 
 
 def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
