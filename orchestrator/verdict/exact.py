@@ -107,7 +107,7 @@ def _sentence(first: FirstDivergence, differing: List[Differing], modelled: bool
         return "%s is the first operator that differs%s, %s%s; %s.%s" % (named, where, what, more, found, others)
     text = "%s is the first operator%s whose inputs are equal and whose output is not; %s." % (named, where, found)
     if first.written is not None:
-        text += " These are equal as their producers wrote them; its dump holds other bytes: it writes over them, or something else did."
+        text += " The inputs are equal as their producers wrote them; in its dump they are not: it writes over them, or another does."
     before = differing[: next(number for number, one in enumerate(differing) if one.op is equal[0])]
     if before:
         names = listed([one.op.name for one in before], _SHOWN)
