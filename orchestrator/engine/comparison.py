@@ -18,6 +18,7 @@ from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles, holds_all
+from ..results.hosts import COMPUTED
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.records import PROVISIONAL
@@ -308,6 +309,8 @@ class Run:
                 summary = compared_exactly(summary, results.rows, self.options.limits, self.graphs, results.whole)
             elif self.options.outputs is not None:
                 summary = of_outputs(summary)
+            places = {one.place for one in (summary.first, *summary.suspects) if one is not None}
+            self.store.set(COMPUTED, self.recomputation().stored(places))
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)

@@ -7,13 +7,18 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place, name_order
+from ..judging.computed import Judged
 from ..naming import run_name
-from ..results.hosts import PlaceLine, first_place, left_out, place_lines_of, told_of
+from ..recomputing.measured import OwnError
+from ..results.hosts import COMPUTED, PlaceLine, first_place, left_out, place_lines_of, told_of
 from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import from_sql_text, to_sql_text
 from ..results.store import RunStore
 from ..verdict.by_model import ABSENT, Difference, ModelSummary
+from ..verdict.explaining import TensorReader
 from ..verdict.first_divergence import FirstDivergence, first_divergence
+from ..verdict.inputs import Inputs
+from ..verdict.observations import ObservedOp
 from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import execution_key
 from ..verdict.summary import INCOMPLETE, Summary, summarise
@@ -22,6 +27,22 @@ from .options import ComparisonOptions
 
 FINISHED = "finished"
 _NAMED = 5
+
+
+class _ComputedThere(TensorReader):
+    """Knows what the hosts' own runs computed again at the place that a merge judges, and reads no tensors."""
+
+    def __init__(self, document: Iterable[Sequence[Any]]) -> None:
+        self._judged = {
+            (Place(*place), op, number): Judged(state, None if own is None else OwnError(*own), *rest)
+            for place, op, number, state, own, *rest in document
+        }
+
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], Judged]:
+        """Return what came out; as :meth:`TensorReader.recompute`."""
+        return self._judged
 
 
 def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
@@ -33,7 +54,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     graphs = stored_networks(store.get(GRAPHS) or ())
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()
-    found = summarise(rows, 0, options.limits, None, graphs)
+    found = summarise(rows, 0, options.limits, None, graphs, reader=_ComputedThere(store.get(COMPUTED) or ()))
     counts = {name: sum(getattr(line, name) for line in lines) for name in PlaceLine._fields[1:]}
     by_host: Dict[str, List[PlaceLine]] = {}
     for line in lines:

@@ -6,7 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.manifest import read_manifest
 from ..dumps.golden import GoldenSet
@@ -148,6 +148,11 @@ class Recomputation:
                 del self._kept[key]
                 self._done.discard(key)
                 self._computed = {one: made for one, made in self._computed.items() if one[:2] != key}
+
+    def stored(self, places: Collection[Place]) -> List[List[Any]]:
+        """Return what came out at some places, as a document for a merge of several hosts (:mod:`.of_hosts`)."""
+        found = ((key, one) for key, one in self._judged().items() if key[0] in places)
+        return [[list(place), op, number, *one._replace(own=one.own and list(one.own))] for (place, op, number), one in found]
 
     def _judged(self) -> Dict[Key, Judged]:
         """Judge all that was computed.

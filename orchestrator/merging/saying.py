@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from ..results.hosts import JUDGED_BY, PLACE, TOLD
+from ..results.hosts import COMPUTED, JUDGED_BY, PLACE, TOLD
 from ..results.network import GRAPHS, SUMMARY
 from ..results.rowsql import from_sql_text, row_key
 from .merged import Merged
@@ -74,12 +74,14 @@ def _said(source: Source, summary: Any) -> Dict[str, Any]:
 def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Mapping[str, Any]]) -> None:
     """Store all rows of the place where the first divergence lies, else of the first suspect's; those of an earlier one go."""
     store, place = merged.store, _place(merged, told)
-    rows = []
+    rows, computed = [], []
     source = next((source for source in sources if place is not None and source.host == place.host), None)
     if source is not None and place is not None:
         try:
             where = place.parts
             rows = [row.but(host=place.host) for row in source.ask(lambda reader: reader.rows_at(reader.place_ids(where)))]
+            there = source.ask(lambda reader: reader.fact(COMPUTED)) or ()
+            computed = [[list(place), *one] for at, *one in there if Place(*at) == place._replace(host=None)]
         except Unreadable:
             # What is there of it tells less.
             return
@@ -91,6 +93,7 @@ def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Ma
             store.table.remove(stale, "the first divergence lies elsewhere now")
         store.put_all(passing.values())
         store.set(PLACE, None if place is None else list(place))
+        store.set(COMPUTED, computed)
 
 
 def _place(merged: Merged, told: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:

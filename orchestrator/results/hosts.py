@@ -19,6 +19,9 @@ JUDGED_BY = "judged_by"
 TOLD = "told"
 """The fact that tells of each host what its own run says: state, verdict, warnings."""
 
+COMPUTED = "computed"
+"""The fact that tells what came out of computing again where the first divergence and the suspects lie; of a merge at ``PLACE``."""
+
 PLACE = "place"
 """The fact that tells of which device × step all rows are there."""
 

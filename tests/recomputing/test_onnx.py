@@ -52,6 +52,16 @@ def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor,
     assert net.compare("--strict")[0] == 1
 
 
+def test_a_merge_knows_what_its_hosts_computed(net):
+    cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.01)))
+    alone = only(net.compare()[1]["summary"])
+    words = ["goldwatch", "watch", "--merge", "out", "-o", "merged", "--until-idle", "0.1", "-q", "--table", "none"]
+    assert run_here(words, net.folder).returncode == 0
+    with open(net.path("merged", "result.json"), encoding="utf-8") as stream:
+        merged = only(json.load(stream)["summary"])
+    assert [merged[name] for name in ("op", "evidence", "score")] == [alone[name] for name in ("op", "evidence", "score")]
+
+
 @pytest.mark.parametrize("mode, says", [("output", "may be its own, or that of other data given to the device"), ("all", "is its own.")])
 def test_of_an_input_that_was_not_dumped_nothing_is_claimed(net, mode, says):
     cnn(net, mode=mode, fault=("Conv_0", lambda array: array * np.float32(1.25)))
