@@ -309,8 +309,8 @@ class Run:
                 summary = compared_exactly(summary, results.rows, self.options.limits, self.graphs, results.whole)
             elif self.options.outputs is not None:
                 summary = of_outputs(summary)
-            places = {one.place for one in (summary.first, *summary.suspects) if one is not None}
-            self.store.set(COMPUTED, self.recomputation().stored(places))
+            named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
+            self.store.set(COMPUTED, self.recomputation().stored(named))
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)

@@ -152,7 +152,7 @@ class Recomputation:
     def stored(self, places: Collection[Place]) -> List[List[Any]]:
         """Return what came out at some places, as a document for a merge of several hosts (:mod:`.of_hosts`)."""
         found = ((key, one) for key, one in self._judged().items() if key[0] in places)
-        return [[list(place), op, number, *one._replace(own=one.own and list(one.own))] for (place, op, number), one in found]
+        return [[list(place), op, number, one.state, one.own and list(one.own), *one[2:]] for (place, op, number), one in found]
 
     def _judged(self) -> Dict[Key, Judged]:
         """Judge all that was computed.
