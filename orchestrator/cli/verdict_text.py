@@ -108,7 +108,8 @@ def _recomputed(found: Mapping[str, Any]) -> str:
     why = "; %d could not be (%s: %s%s)" % (
         len(left), left[0]["op"], left[0]["reason"], "; more in result.json" if len(left) > 1 else ""
     ) if left else ""  # fmt: skip
-    return "computed again from the device's own inputs: %s%s" % (counts, why)
+    rest = "; %d left out for the time they take (--recompute all)" % found["left_out"] if found.get("left_out") else ""
+    return "computed again from the device's own inputs: %s%s%s" % (counts, why, rest)
 
 
 def _host(host: Mapping[str, Any]) -> str:

@@ -83,6 +83,7 @@ class Recomputation:
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
         self._recorded: Dict[Place, Optional[Recorded]] = {}
         self._golden_follows: Dict[Key, Optional[bool]] = {}
+        self._known: Set[Tuple[Place, str]] = set()
         self.notes: List[str] = []
 
     def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden) -> Mapping[Key, Judged]:
@@ -106,6 +107,7 @@ class Recomputation:
             if self._how != ALL and left < 0:
                 break
             chosen.append(op)
+        self._known.update((op.place, op.name) for op in others)
         self._compute([op for op in chosen if (op.place, op.name) not in self._done], by_golden)
         return self._judged()
 
@@ -181,10 +183,10 @@ class Recomputation:
         return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
 
     def document(self) -> Optional[Dict[str, Any]]:
-        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell.
+        """Return ``{"model", "ops", "right", "wrong", "left_out", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell.
 
-        ``model`` is None where the original model is not known. ``ops`` are those that were computed; an op that ran at several places
-        counts at each.
+        ``model`` is None where the original model is not known. ``ops`` are those that were computed, ``left_out`` those that were not for
+        the time that they take; an op that ran at several places counts at each.
         """
         if not self._computed:
             return None
@@ -201,6 +203,7 @@ class Recomputation:
             "ops": len(states),
             "right": counts[RIGHT],
             "wrong": counts[WRONG],
+            "left_out": len(self._known - self._done),
             "not_computed": [{"op": name, "reason": reason} for name, reason in reasons.items()],
         }
 

@@ -177,7 +177,9 @@ def test_auto_computes_what_is_urgent_and_others_as_far_as_the_time_allows(net, 
     monkeypatch.setattr(recomputation, "SHARE", 0.0)
     monkeypatch.setattr(recomputation, "LEAST_COST_S", 1e-4)
     some = net.compare()[1]["summary"]["recomputed"]
-    assert 0 < some["ops"] < 6 and net.compare()[1]["summary"]["recomputed"] == some
+    code, result, text = net.compare()
+    assert 0 < some["ops"] < 6 and result["summary"]["recomputed"] == some
+    assert some["ops"] + some["left_out"] >= 6 and "%d left out for the time they take" % some["left_out"] in text
     monkeypatch.setattr(recomputation, "LEAST_COST_S", 0.0)
     assert "recomputed" not in net.compare()[1]["summary"]
     assert net.compare("--recompute", "all")[1]["summary"]["recomputed"]["ops"] == 6
