@@ -183,7 +183,7 @@ class Recomputation:
         return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
 
     def document(self) -> Optional[Dict[str, Any]]:
-        """Return ``{"model", "ops", "right", "wrong", "left_out", "not_computed": [{"op", "reason"}]}``; None where there is nothing to tell.
+        """Return ``summary.recomputed`` of result.json; None where there is nothing to tell.
 
         ``model`` is None where the original model is not known. ``ops`` are those that were computed, ``left_out`` those that were not for
         the time that they take; an op that ran at several places counts at each.

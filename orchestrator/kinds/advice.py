@@ -37,7 +37,8 @@ _DUMPED: Dict[str, str] = {
     kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text was made",
-    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it",
+    kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it; "
+    "outputs that a runner (ais_bench, msame) wrote are compared by goldwatch compare TARGET GOLDEN -f MODEL.json, or with --outputs",
 }
 _GOLDEN: Dict[str, str] = {
     **_DUMPED,
