@@ -158,8 +158,13 @@ def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:
             x, y = (np.asarray(side, np.float64).reshape(-1) for side in (beside.actual, values))
             size = float(np.linalg.norm(y))
             if size and float(np.linalg.norm(x - y)) <= _SAME * size:
-                return Explanation("did-nothing", 1.0, _NOTHING % name, _NEXT_NOTHING)
+                return nothing_was_done(name)
     return None
+
+
+def nothing_was_done(name: str) -> Explanation:
+    """Return the explanation that an operator's output is one of its inputs, as it is named."""
+    return Explanation("did-nothing", 1.0, _NOTHING % name, _NEXT_NOTHING)
 
 
 def _letters(values: Array) -> Tuple[str, ...]:

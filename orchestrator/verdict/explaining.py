@@ -14,7 +14,7 @@ from ..dumps.place import Place
 from ..judging.computed import Judged, judged
 from ..recomputing.by_golden import confirms, contradicts, known
 from ..recomputing.recomputed import ComputedPair
-from .computed_explanations import explanations_by_computing, golden_is_wrong
+from .computed_explanations import explanations_by_computing, golden_is_wrong, nothing_was_done
 from .computing import beside_by_golden, computed_by_golden, follows
 from .explanations import (
     GIVEN,
@@ -47,6 +47,8 @@ _LINEAR = frozenset("conv2d convolution matmul matmulv2 batchmatmul batchmatmulv
 """Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
 _MOST_COMPARED = 1 << 22
 _FITS = 0.1
+_NEARER = 0.5
+"""Of a suspect's own distance, what another output may be off its golden tensor where the two are exchanged."""
 
 
 class TensorReader:
@@ -142,7 +144,8 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
                 stale=reader.stale(estimate.op),
             )
             whole = reader.walked(estimate.op, estimate.output, background_of(estimate)) if pair is not None and pair.sampled else None
-            explanations = explanations_of(estimate, pair, others, around, whole)
+            copied = [other.op for other in others if other.copied and not around.right_behind]
+            explanations = [nothing_was_done(copied[0])] if copied else explanations_of(estimate, pair, others, around, whole)
             skipped = [other.op for other in others if other.source and pair is not None and _fits(pair.target, other.golden)]
             if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
                 nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
@@ -291,11 +294,13 @@ def _others(estimate: Estimate, pair: AlignedPair, seen: Observations, reader: T
     for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OTHERS]:
         other = reader.pair(op, row)
         if other is not None and not other.sampled and other.golden.shape == pair.golden.shape:
-            yield Other(op.name, other.golden, op.name in sources, _fits(other.target, pair.golden))
+            exchanged = _fits(other.target, pair.golden, _NEARER * estimate.distance)
+            copied = op.name in sources and estimate.distance > 0 and np.array_equal(other.target, pair.target)
+            yield Other(op.name, other.golden, op.name in sources, exchanged, copied)
 
 
-def _fits(x: Any, y: Any) -> bool:
-    """Tell whether x is y up to a relative distance of 10 %."""
+def _fits(x: Any, y: Any, most: float = _FITS) -> bool:
+    """Tell whether x is y up to a relative distance of 10 %, or of less."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     with np.errstate(all="ignore"):
-        return x.shape == y.shape and bool(np.linalg.norm((x - y).reshape(-1)) <= _FITS * np.linalg.norm(y.reshape(-1)))
+        return x.shape == y.shape and bool(np.linalg.norm((x - y).reshape(-1)) <= min(_FITS, most) * np.linalg.norm(y.reshape(-1)))

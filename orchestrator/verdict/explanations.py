@@ -128,13 +128,16 @@ class Other(NamedTuple):
     source
         The operator feeds the suspect.
     exchanged
-        That operator's own output fits the suspect's golden tensor.
+        That operator's own output fits the suspect's golden tensor, much better than the suspect's.
+    copied
+        The operator feeds the suspect, whose output is that operator's, byte for byte.
     """
 
     op: str
     golden: Any
     source: bool = False
     exchanged: bool = False
+    copied: bool = False
 
 
 class Surroundings(NamedTuple):

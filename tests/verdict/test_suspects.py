@@ -215,3 +215,11 @@ def test_one_output_without_a_finite_element_is_warned_of(scene, random):
     scene.op("inf", "Log", ["relu1"], np.full((4, 4), -np.inf, np.float32))
     code, summary, _ = scene.compare()
     assert (code, summary["verdict"]) == (0, "pass") and "1 tensor has no finite element on either side" in summary["warnings"][0]
+
+
+def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_with_its_input(scene, random):
+    chain(scene, random, 6)
+    offset = 0.05 * np.abs(scene.golden["relu5"]).mean() * random.standard_normal(scene.golden["relu5"].shape[1:])
+    scene.op("plus", "AddOwn", ["relu5"], (scene.golden["relu5"] + offset).astype(np.float32), scene.made["relu5"].astype(np.float32))
+    suspect = only(scene.compare()[1])
+    assert suspect["op"] == "plus" and kinds(suspect) == ["did-nothing"]
