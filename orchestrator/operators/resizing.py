@@ -349,7 +349,7 @@ def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
             raise CannotCompute("its %s %d is not known" % (name, outputs))
         at = np.arange(outputs, dtype=_F) * (_F(size) / _F(outputs))
         low = np.floor(at).astype(np.int64)
-        share = np.float64(at - low.astype(_F))
+        share = (at - low.astype(_F)).astype(np.float64)
         weights = np.stack([1 - share, np.where(low + 1 < size, share, 0.0)], 1)
         x = _Taps(np.stack([low, np.minimum(low + 1, size - 1)], 1), weights).apply(x, axis)
     return [x]
