@@ -102,7 +102,7 @@ def _sentence(first: FirstDivergence, differing: List[Differing], modelled: bool
         what = "whose inputs differ already" if first.inputs == BAD else "of which not all inputs were compared"
         more = ": the two runs were given other data" if first.inputs == BAD else ": what feeds it may differ"
         if first.inputs == BAD and not modelled:
-            more += ", or it writes over its input (with -f MODEL.json that can be told)"
+            more += ", or it writes over its input (the model's json can tell that)"
         others = "" if len(differing) == 1 else " %s in all." % _differ(differing)
         return "%s is the first operator that differs%s, %s%s; %s.%s" % (named, where, what, more, found, others)
     text = "%s is the first operator%s whose inputs are equal and whose output is not; %s." % (named, where, found)

@@ -124,7 +124,7 @@ def test_an_op_that_differs_out_of_other_inputs_is_not_the_first(tmp_path):
     two_runs(tmp_path / "other", ("a:input:0", "a:output:0"))
     done, _ = exactly(tmp_path / "other")
     assert "whose inputs differ already: the two runs were given other data" in done.stdout
-    assert "or it writes over its input (with -f MODEL.json that can be told)" in done.stdout
+    assert "or it writes over its input (the model's json can tell that)" in done.stdout
 
 
 def test_of_a_training_the_first_step_and_device_are_named(tmp_path):
