@@ -38,7 +38,7 @@ _DUMPED: Dict[str, str] = {
     kinds.TORCH: "save each tensor with numpy.save(path, tensor.float().numpy())",
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and numpy.save make an npy of it; "
-    "outputs that a runner (ais_bench, msame) wrote are compared by goldwatch compare TARGET GOLDEN -f MODEL.json, or with --outputs",
+    "outputs that a runner (ais_bench, msame) wrote are compared by goldwatch compare, with the model's json, which tells both",
 }
 _GOLDEN: Dict[str, str] = {
     **_DUMPED,
