@@ -22,7 +22,7 @@ from .sums import PairSums
 OVERWRITTEN = "it equals an output of the op byte for byte, so the dump holds what the op wrote there"
 CANCELLED = "%s cancels its inputs: judged against the rounding of their magnitude"
 
-_CANCELLED = 16.0
+CANCELS = 16.0
 """Outputs that are smaller than the inputs by this factor hold rounding of them that counts."""
 
 _KEEPING = frozenset(
@@ -94,7 +94,7 @@ def cancelling_slack(op_type: str, target: Tensor, sums: PairSums, inputs: Seque
     golden = math.sqrt(sums.yy / sums.n)
     largest, count = max(((_root_mean_square(tensor), tensor.count) for tensor in inputs), default=(0.0, 0))
     gain = math.sqrt(max(1.0, count / sums.n)) if op_type.lower() in _TOTALS else 1.0
-    if not golden * _CANCELLED < gain * largest < math.inf:
+    if not golden * CANCELS < gain * largest < math.inf:
         return None
     bits = min(rounding_of(tensor.dtype.name).fraction_bits for tensor in (target, *inputs))
     return math.ldexp(gain * largest, -bits)

@@ -29,13 +29,8 @@ from ..tensors.tensor import Tensor
 from .aligned import geometry_of
 from .pair_task import PairTask, Settings
 from .row import BY_STATISTICS, PASS, Row
-from .same_dump import may_cancel
+from .same_dump import CANCELS, may_cancel
 from .slack import rounding_slack
-
-_CANCELLED = 16.0
-"""As in :mod:`goldwatch.comparing.same_dump`: outputs smaller than the inputs by this factor hold
-rounding of them that counts.
-"""
 
 
 def told_by_statistics(task: PairTask, golden: Tensor) -> bool:
@@ -160,7 +155,7 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
             bits = min(bits, rounding_of(tensor.dtype.name).fraction_bits)
     rms = known.norm / math.sqrt(known.elements)
     return (
-        max(found, math.ldexp(largest, -bits)) if rms * _CANCELLED < largest < math.inf else found
+        max(found, math.ldexp(largest, -bits)) if rms * CANCELS < largest < math.inf else found
     )
 
 

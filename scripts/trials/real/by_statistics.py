@@ -13,10 +13,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .faults import KINDS, other_input, plant
-from .nets import NETS
-from .running import Options, Run, Scene, Unit, _goldwatch, _tell_input, _tell_planted
-from .writing import PLACE, write_changed, write_tree
+from .faults import KINDS, plant
+from .running import Options, Run, Scene, Unit, _goldwatch, _tell_planted, fed_otherwise
+from .writing import PLACE, write_changed
 
 Found = Dict[str, Any]
 FORMS = ("default", "chosen")
@@ -74,14 +73,9 @@ def run_one(run: Run, scene: Scene) -> Optional[Found]:
             )
             _tell_planted(found, made, scene)
         elif run.fault:
-            data = other_input(run.fault, scene.feeds, NETS[run.net].feed(run.number + 17))
-            if data is None or run.fault != "input-other" and not NETS[run.net].images:
-                return None
-            with np.errstate(all="ignore"):
-                store = scene.device.run(data)
             dump = os.path.join(here, "dump")
-            write_tree(scene.lowered, store, scene.habit, "all", dump)
-            _tell_input(found, scene, data)
+            if not fed_otherwise(found, scene, run, "all", dump):
+                return None
         code, tensors = _rows(dump, golden, scene.om, os.path.join(here, "tensors"), ())
         rows = {row["tensor"]: row for row in tensors["rows"] if row["verdict"] in ("pass", "fail")}
         found["code"] = code

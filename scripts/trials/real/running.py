@@ -230,19 +230,26 @@ def run_one(run: Run, scene: Scene) -> Optional[Dict[str, Any]]:
             if not golden:
                 return None
         elif run.fault:
-            data = other_input(run.fault, scene.feeds, NETS[run.net].feed(run.number + 17))
-            if data is None or run.fault != "input-other" and not NETS[run.net].images:
-                return None
-            with np.errstate(all="ignore"):
-                store = scene.device.run(data)
             dump = os.path.join(here, "dump")
-            write_tree(scene.lowered, store, scene.habit, form, dump)
-            _tell_input(found, scene, data)
+            if not fed_otherwise(found, scene, run, form, dump):
+                return None
         _judge(found, scene, dump, golden, here)
         found["seconds"] = round(time.monotonic() - started, 2)
         if scene.options.keep:
             _keep(scene, found, dump, golden)
     return found
+
+
+def fed_otherwise(found: Dict[str, Any], scene: Scene, run: Run, form: str, dump: str) -> bool:
+    """Write the dumps of a device that got another input; False where the network has none such."""
+    data = other_input(run.fault, scene.feeds, NETS[run.net].feed(run.number + 17))
+    if data is None or run.fault != "input-other" and not NETS[run.net].images:
+        return False
+    with np.errstate(all="ignore"):
+        store = scene.device.run(data)
+    write_tree(scene.lowered, store, scene.habit, form, dump)
+    _tell_input(found, scene, data)
+    return True
 
 
 def _found(run: Run) -> Dict[str, Any]:
