@@ -52,3 +52,16 @@ class ComputedPair(NamedTuple):
     computed: Array
     dtype: str
     inputs: List[Tuple[str, Array]]
+
+
+class Beside(NamedTuple):
+    """An output of the device, what float32 makes of the device's inputs, and what golden data hold (None where they do not), in one shape.
+
+    ``number`` tells which output it is, ``dtype`` its element type on the device.
+    """
+
+    number: int
+    dtype: str
+    actual: Array
+    exact: Array
+    golden: Optional[Array]

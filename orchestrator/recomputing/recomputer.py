@@ -26,7 +26,7 @@ from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, ComputedPair, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Recomputed
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -173,6 +173,39 @@ class Recomputer:
             return ComputedPair(actual, value.array, output.held.name, fed)
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
+
+    def beside(self, name: str, golden: NetworkInput) -> List[Beside]:
+        """Return the outputs of an op beside what its original nodes make of its inputs in float32, with weights that are not rounded.
+
+        Parameters
+        ----------
+        golden
+            Returns a golden tensor by its original name and output.
+
+        Raises
+        ------
+        NotComputable, CannotCompute, NotComparable, GoldwatchError
+            It cannot be computed, its inputs cannot be read, or there is not enough memory.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+        outputs, inputs = self._outputs(planned), self._inputs(planned)
+        require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
+        made = self._piece(planned, "").values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        found = []
+        for (output, number), (plan, _) in zip(outputs, planned.rows):
+            value = made.get(output.value)
+            if value is None:
+                continue
+            tensor = golden(plan.golden_op or "", plan.golden_index or 0)
+            expected = None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+            if expected is not None and expected.size != value.array.size:
+                expected = None
+            actual = shaped_as(output.held.whole(), value.array.shape)
+            expected = None if expected is None else expected.reshape(value.array.shape)
+            found.append(Beside(number, output.held.name, actual, value.array, expected))
+        return found
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
