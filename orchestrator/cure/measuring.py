@@ -125,6 +125,8 @@ class Measured(NamedTuple):
         The place, and its model.
     outputs_fail
         How many outputs of the network are outside their limits, of how many.
+    nodes
+        The names of the original model's nodes; None where it is not known.
     notes
         What the user must know.
     """
@@ -134,6 +136,7 @@ class Measured(NamedTuple):
     place: Place
     graph: ModelGraph
     outputs_fail: Tuple[int, int]
+    nodes: Optional[Set[str]]
     notes: Tuple[str, ...]
 
 
@@ -263,7 +266,7 @@ class _Measuring:
             notes.append(text % (len(estimated), len(self._facts), estimated[0]))
         if self._is_replay:
             notes.append("a replay knows own errors only: they are taken as passed on unchanged; the result of compare tells more")
-        return Measured(Network(self._tensors, self._wide), self._facts, self._place, self._graph, fails, tuple(notes))
+        return Measured(Network(self._tensors, self._wide), self._facts, self._place, self._graph, fails, self._recomputation.nodes, tuple(notes))
 
     def _is_computed(self, node: OpNode) -> bool:
         return node.type not in FOLLOWING_TYPES and node.type not in INPUT_TYPES and node.type not in FIXED_TYPES

@@ -188,6 +188,12 @@ class Recomputation:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
         return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
 
+    @property
+    def nodes(self) -> Optional[Set[str]]:
+        """The names of the nodes of the original models; None where none is known."""
+        found = [original for original in self._originals.values() if original is not None]
+        return {name for original in found for name in original.model.names} if found else None
+
     def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; None where that cannot be computed."""
         recomputer = self._recomputer(place) if self._how != NONE else None
