@@ -72,6 +72,8 @@ _SUMS = ("add", "sub", "concat", "eltwise", "pack", "bias", "accumulate")
 _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _MOST_STEPS_BACK = 32
+_MASK = 1e30
+"""Constants of this magnitude stand for infinity."""
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -416,6 +418,8 @@ class _Measuring:
         beside = found.beside if found is not None else None
         if beside is not None and _is_overflow(beside):
             return replace(plain, cause=OVERFLOW, sentence=_BEYOND % beside.dtype, wrong=True)
+        if beside is not None and beside.dtype in NARROW and ROUNDING[beside.dtype].largest < beside.inner < _MASK:
+            return replace(plain, cause=OVERFLOW, sentence=_INSIDE % (beside.inner, beside.dtype), wrong=True)
         if computed is not None and computed.loose is not None and beyond(computed.loose) <= 1.0:
             cause = SHORTENED if beside is not None and beside.dtype not in NARROW else COARSE_SUMS
             sentence = "it is what its arithmetic makes where it rounds inside of the operator too, which others of its kind do not"
@@ -465,6 +469,7 @@ class _Measuring:
         return failing, len(last)
 
 
+_INSIDE = "a constant or a value inside of it comes to %.3g, beyond the largest number of %s"
 _BEYOND = "values beyond the largest number of %s became Inf or were cut off"
 
 

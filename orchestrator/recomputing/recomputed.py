@@ -57,7 +57,8 @@ class ComputedPair(NamedTuple):
 class Beside(NamedTuple):
     """An output of the device, what float32 makes of the device's inputs, and what golden data hold (None where they do not), in one shape.
 
-    ``number`` tells which output it is, ``dtype`` its element type on the device.
+    ``number`` tells which output it is, ``dtype`` its element type on the device, ``inner`` the largest magnitude of what is inside of the
+    op: constants, and what its original nodes hand to each other.
     """
 
     number: int
@@ -65,3 +66,4 @@ class Beside(NamedTuple):
     actual: Array
     exact: Array
     golden: Optional[Array]
+    inner: float

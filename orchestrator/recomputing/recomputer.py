@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..comparing.row import NOT_COMPARED
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
@@ -192,7 +194,10 @@ class Recomputer:
             raise NotComputable(self.why_not(name) or "the original model does not tell it")
         outputs, inputs = self._outputs(planned), self._inputs(planned)
         require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
-        made = self._piece(planned, "").values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        piece = self._piece(planned, "")
+        made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        written = {output.value for output, _ in outputs}
+        inner = max([piece.largest_constant, *(_largest(one.array) for value, one in made.items() if value not in {*inputs, *written})])
         found = []
         for (output, number), (plan, _) in zip(outputs, planned.rows):
             value = made.get(output.value)
@@ -204,7 +209,7 @@ class Recomputer:
                 expected = None
             actual = shaped_as(output.held.whole(), value.array.shape)
             expected = None if expected is None else expected.reshape(value.array.shape)
-            found.append(Beside(number, output.held.name, actual, value.array, expected))
+            found.append(Beside(number, output.held.name, actual, value.array, expected, inner))
         return found
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
@@ -323,6 +328,14 @@ class Recomputer:
             )
             for (output, number), one, coarse in zip(outputs, tight, loose)
         ]
+
+
+def _largest(values: Array) -> float:
+    """Return the largest magnitude of what is finite; 0 of whole numbers."""
+    if values.dtype.kind != "f" or not values.size:
+        return 0.0
+    size = np.abs(values)
+    return float(np.max(size, where=np.isfinite(size), initial=0.0))
 
 
 def _kind(piece: Piece) -> str:
