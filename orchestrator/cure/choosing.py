@@ -17,6 +17,8 @@ Array = Any
 
 UNBOUNDED = 1e6
 """In the place of an infinite error: no limit is met with it, and sums of squares stay finite."""
+LINEAR = 0.3
+"""Up to this distance errors add up as small ones do: what is measured then corrects the estimate."""
 MARGIN = 0.7
 """Of a limit, what an estimate must stay below (scripts/cure_trial: estimates reach 1.4 times what is measured then)."""
 NEAR_THE_BEST = 1.1
@@ -127,7 +129,7 @@ class Network:
         estimated, factors = self.errors(()), np.ones(len(self.outputs))
         for place, number in enumerate(self.outputs):
             one = self.tensors[number]
-            if estimated[place] > 0 and 0 < one.measured < UNBOUNDED and estimated[place] < UNBOUNDED:
+            if estimated[place] > 0 and 0 < one.measured <= LINEAR:
                 factors[place] = (one.measured / max(one.limit or 0.0, 1e-12) / estimated[place]) ** 2
         # Errors that cancel on their way now need not do so when some of them are gone.
         return np.maximum(factors, 1.0)
@@ -140,6 +142,12 @@ class Network:
         """Return what an operator's own error makes of the worst output's, in units of its limit."""
         squares = [self.tensors[number].own ** 2 * self._passed[number] * self._scale for number in self._of_op.get(op, ())]
         return float(np.sqrt(np.sum(squares, axis=0).max(initial=0.0))) if squares else 0.0
+
+    def amplification(self, op: str) -> float:
+        """Return by what the error of an operator's output is multiplied on its way to an output of the network, at most."""
+        limits = np.array([self.tensors[number].limit or 0.0 for number in self.outputs]) ** 2
+        found = [float((self._passed[number] * limits).max(initial=0.0)) for number in self._of_op.get(op, ())]
+        return math.sqrt(max(found, default=0.0))
 
     def _squares(self, numbers: Iterable[int], high: Set[str]) -> Array:
         """Return what some tensors contribute to the square of each output's error."""

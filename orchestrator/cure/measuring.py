@@ -51,8 +51,8 @@ Array = Any
 
 NARROW = ("float16", "bfloat16")
 """Types from which an operator can be raised to float32."""
-ROUNDED, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = (
-    "rounding", "overflow", "coarse sums", "approximation", "underflow", "shortened factors",
+ROUNDED, CANCELLING, OVERFLOW, COARSE_SUMS, APPROXIMATE, UNDERFLOW, SHORTENED = (
+    "rounding", "cancelling", "overflow", "coarse sums", "approximation", "underflow", "shortened factors",
 )  # fmt: skip
 """Why an operator's output is off that float32 would mend."""
 
@@ -71,6 +71,10 @@ _SUMS = ("add", "sub", "concat", "eltwise", "pack", "bias", "accumulate")
 """Words in the types of operators whose output is a sum of their inputs, or holds them side by side."""
 _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
+_AMPLIFIED = 8.0
+"""An error that comes out so many times as large was part of a difference that cancels."""
+_LARGE = 0.1
+"""Errors of inputs up to this pass on as smaller ones do."""
 _MOST_STEPS_BACK = 32
 _MASK = 1e30
 """Constants of this magnitude stand for infinity."""
@@ -261,6 +265,7 @@ class _Measuring:
                 self._measure(node, op)
             self._on_progress("measuring", len(self._facts), len(observed))
         fails = self._set_limits(nodes)
+        self._tell_causes()
         notes = list(dict.fromkeys(self._recomputation.notes))
         estimated = [facts.name for facts in self._facts.values() if facts.estimated]
         if estimated:
@@ -268,7 +273,18 @@ class _Measuring:
             notes.append(text % (len(estimated), len(self._facts), estimated[0]))
         if self._is_replay:
             notes.append("a replay knows own errors only: they are taken as passed on unchanged; the result of compare tells more")
-        return Measured(Network(self._tensors, self._wide), self._facts, self._place, self._graph, fails, self._recomputation.nodes, tuple(notes))
+        network, original = Network(self._tensors, self._wide), self._recomputation.nodes
+        return Measured(network, self._facts, self._place, self._graph, fails, original, tuple(notes))
+
+    def _tell_causes(self) -> None:
+        """Tell of ops that round rightly whose values are beyond the type, and whose rounding what is behind them multiplies."""
+        network = Network(self._tensors, self._wide)
+        beyond_type = {one.op for one in self._tensors if one.rounding >= UNBOUNDED}
+        for name, one in self._facts.items():
+            if one.cause == ROUNDED and name in beyond_type:
+                self._facts[name] = replace(one, cause=OVERFLOW)
+            elif one.cause == ROUNDED and network.amplification(name) > _AMPLIFIED:
+                self._facts[name] = replace(one, cause=CANCELLING)
 
     def _is_computed(self, node: OpNode) -> bool:
         return node.type not in FOLLOWING_TYPES and node.type not in INPUT_TYPES and node.type not in FIXED_TYPES
@@ -311,13 +327,24 @@ class _Measuring:
             size = self._found[tensor].norm
             weight = size / found.norm if sums and size > 0 and found.norm > 0 else 1.0
             read.append(Read(tensor, min(weight, UNBOUNDED)))
-        came = math.sqrt(sum((entry.weight * _arriving(self._tensors[entry.tensor], self._wide, node.name)) ** 2 for entry in read))
-        gain = 1.0
-        if not found.spoiled and not self._is_replay and math.isfinite(found.inherited):
-            gain = found.inherited / math.hypot(came, _FLOOR) if read else 1.0
+        gain = self._gain(node, number, found, read, sums)
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
         self._found.append(found)
+
+    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read], sums: bool) -> float:
+        """Return by what an op multiplies the error of what it reads, by how that came out; by a smaller one where it was too large."""
+        if not read or self._is_replay:
+            return 1.0
+        arriving = [_arriving(self._tensors[entry.tensor], self._wide, node.name) for entry in read]
+        if max(arriving) <= _LARGE and not found.spoiled and math.isfinite(found.inherited):
+            return found.inherited / math.hypot(math.sqrt(sum((w.weight * off) ** 2 for w, off in zip(read, arriving))), _FLOOR)
+        passed = self._recomputation.passed(self._place, node.name)
+        if passed is None or number not in passed.outputs:
+            return 1.0
+        weights = [size / found.norm if sums and size > 0 and found.norm > 0 else 1.0 for _, size in passed.inputs]
+        came = math.sqrt(sum((weight * off) ** 2 for weight, (off, _) in zip(weights, passed.inputs)))
+        return passed.outputs[number] / math.hypot(came, _FLOOR)
 
     def _measured(self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]) -> _Found:
         distance = row.distance if math.isfinite(row.distance) else UNBOUNDED
@@ -330,7 +357,7 @@ class _Measuring:
         exact, golden = beside.exact, beside.golden
         truth = golden if golden is not None and not self._is_replay else exact
         rounding = _distance(rounded(truth, narrow), truth, narrow)
-        spoiled = golden is not None and bool((np.isfinite(golden) & ~np.isfinite(exact)).any())
+        spoiled = golden is not None and _is_spoiled(exact, golden, rounding, beside.dtype)
         norm = float(np.linalg.norm(np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)))
         if spoiled:
             return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, True)
@@ -503,6 +530,14 @@ def _distance(actual: Array, expected: Array, dtype: str) -> float:
     """Return the relative distance; UNBOUNDED where values are Inf or NaN on one side, but for masks."""
     found = own_error(np.asarray(actual), Value(expected), dtype)
     return UNBOUNDED if found.odd else min(found.distance if found.distance == found.distance else 0.0, UNBOUNDED)
+
+
+def _is_spoiled(exact: Array, golden: Array, rounding: float, dtype: str) -> bool:
+    """Tell whether what comes in makes an output that golden data do not: NaN, or values beyond the type where golden ones are not."""
+    if (np.isfinite(golden) & ~np.isfinite(exact)).any():
+        return True
+    largest = ROUNDING[dtype].largest if dtype in NARROW else math.inf
+    return rounding < UNBOUNDED and float(np.abs(exact).max(initial=0.0)) > largest >= float(np.abs(golden).max(initial=0.0))
 
 
 def _plain_distance(actual: Array, expected: Array) -> float:

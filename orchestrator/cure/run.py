@@ -44,12 +44,12 @@ _FAR = 1e3
 class Budget(NamedTuple):
     """How much may be raised at most: so many, or a share of the network's operators."""
 
-    count: Optional[int] = None
+    ops: Optional[int] = None
     share: Optional[float] = None
 
     def most(self, ops: int) -> int:
         """Return how many of so many operators."""
-        return self.count if self.count is not None else math.ceil((self.share or 0.0) * ops)
+        return self.ops if self.ops is not None else math.ceil((self.share or 0.0) * ops)
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,11 @@ class Cure:
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail
+        wrong = [one.facts.name for one in self.ranked if one.facts.wrong]
+        if wrong and self.refused:
+            return "%s %s wrong by lack of precision, but this option cannot raise %s (another --mode may)" % (
+                listed(wrong, _SHOWN), "is" if len(wrong) == 1 else "are", "it" if len(wrong) == 1 else "them",
+            )  # fmt: skip
         if not failing and self.before <= 1.0:
             said = "the network's outputs are within their limits, and no operator is wrong by lack of precision"
             return said if not self.others else "%s; %s" % (said, _rest(self.others))

@@ -24,7 +24,7 @@ from ..recomputing.device_ops import told_of
 from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.plan import Plan
-from ..recomputing.recomputed import Beside, ComputedPair, Recomputed
+from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
@@ -187,6 +187,11 @@ class Recomputation:
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
         return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
+
+    def passed(self, place: Place, op: str) -> Optional[Passed]:
+        """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
+        recomputer = self._recomputer(place)
+        return None if recomputer is None else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
 
     @property
     def nodes(self) -> Optional[Set[str]]:

@@ -133,7 +133,7 @@ class Difference(NamedTuple):
         runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
-        more = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
         more["cure"] = None if self.raised is None else self.raised.document()
         return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 

@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 import zlib
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
@@ -104,7 +104,7 @@ class KeptDevice(Device):
             finally:
                 self.habit = plain
         if how == "table":
-            store, step = dict(store), np.float32(16.0 / 24)
+            store, step = dict(store), np.float32(16.0 / 40)
             for entry in op.inputs:
                 before = store[entry.source]
                 coarse = (np.round(before / step) * step).astype(np.float32)
@@ -228,9 +228,11 @@ def _coarse(lowered: Lowered, fault: str, random: Random) -> Dict[str, str]:
     kinds = {"table": _TABLED, "half-sums": _SUMMED, "short": _SHORTENED}.get(fault)
     if kinds is None:
         return {}
-    able = [op.name for op in lowered.ops if op.type in kinds and op.nodes]
-    if not able:
+    types = sorted({op.type for op in lowered.ops if op.type in kinds and op.nodes})
+    if not types:
         raise LookupError("no operator can have it")
+    chosen = types[random.randint(len(types))]
+    able = [op.name for op in lowered.ops if op.type == chosen and op.nodes]
     count = min(len(able), 1 + random.randint(4))
     return {able[at]: fault for at in random.choice(len(able), count, replace=False)}
 
@@ -323,13 +325,16 @@ def _variance(model: Any, node: Any, values: Any, readers: Any, random: Random) 
     _scalar(model, "cure_shift", shift)
     _scalar(model, "cure_variance", size / float(whole.var() or 1.0))
     _scalar(model, "cure_offset", size)
-    mean = dict(keepdims=1)
-    rank = values[value].ndim
+    axes = list(range(values[value].ndim))
+
+    def mean(read: str, name: str) -> Any:
+        return helper.make_node("ReduceMean", [read], [name], name=name, axes=axes, keepdims=1)
+
     made = [
         helper.make_node("Add", [value, "cure_shift"], ["cure_x"], name="cure_x"),
         helper.make_node("Mul", ["cure_x", "cure_x"], ["cure_xx"], name="cure_xx"),
-        helper.make_node("ReduceMean", ["cure_xx"], ["cure_m2"], name="cure_m2", axes=list(range(rank)), **mean),
-        helper.make_node("ReduceMean", ["cure_x"], ["cure_m"], name="cure_m", axes=list(range(rank)), **mean),
+        mean("cure_xx", "cure_m2"),
+        mean("cure_x", "cure_m"),
         helper.make_node("Mul", ["cure_m", "cure_m"], ["cure_mm"], name="cure_mm"),
         helper.make_node("Sub", ["cure_m2", "cure_mm"], ["cure_var"], name="cure_var"),
         helper.make_node("Mul", ["cure_var", "cure_variance"], ["cure_scaled"], name="cure_scaled"),
@@ -387,7 +392,13 @@ def try_case(case: Case, cache: str, mode: Sequence[str], search_s: float, keep:
                 kept = sorted({*kept, *raised})
                 right, after = scene.worst(kept)
                 found.setdefault("rounds", []).append(
-                    dict(code=code, raised=len(kept), right=right, after=after, estimate=document["estimate"])
+                    {
+                        "code": code,
+                        "raised": len(kept),
+                        "right": right,
+                        "after": after,
+                        "estimate": document["estimate"],
+                    }
                 )
                 if right or not raised:
                     break
