@@ -45,7 +45,7 @@ from ..verdict.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
 from ..verdict.own_error.expected import Normal
 from ..verdict.seen import DISTANCE, Observation
 from ..verdict.suspects import HIGH, Suspect
-from .choosing import UNBOUNDED, Network, Read, TensorError
+from .choosing import LINEAR, UNBOUNDED, Network, Read, TensorError
 
 Array = Any
 
@@ -67,8 +67,10 @@ _APPROXIMATE_MOST = 0.2
 """Up to this distance an error that no explanation fits may be an approximation's."""
 _NEARLY_ONE = 2.0**-8
 """A common factor nearer to 1 than this is rounding toward zero, no wrong scale."""
-_SUMS = ("add", "sub", "concat", "eltwise", "pack", "bias", "accumulate")
-"""Words in the types of operators whose output is a sum of their inputs, or holds them side by side."""
+_SUMS = ("add", "sub", "eltwise", "bias", "accumulate")
+"""Words in the types of operators whose output is a sum of their inputs."""
+_JOINS = ("concat", "pack")
+"""The same of those whose output holds them side by side."""
 _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _AMPLIFIED = 8.0
@@ -224,6 +226,7 @@ class _Found(NamedTuple):
     inherited: float
     distance: float
     norm: float
+    count: int
     spoiled: bool
 
 
@@ -321,18 +324,16 @@ class _Measuring:
         narrow = dtype if dtype in NARROW else "float16"
         incoming = [self._tensors[tensor] for tensor, _ in reads]
         found = self._measured(row, beside, narrow, [entry.measured for entry in incoming])
-        sums = any(word in node.type.lower() for word in _SUMS)
         read = []
         for tensor, _ in reads:
-            size = self._found[tensor].norm
-            weight = size / found.norm if sums and size > 0 and found.norm > 0 else 1.0
-            read.append(Read(tensor, min(weight, UNBOUNDED)))
-        gain = self._gain(node, number, found, read, sums)
+            before = self._found[tensor]
+            read.append(Read(tensor, _weight(node.type, before.norm, before.count, found.norm, found.count)))
+        gain = self._gain(node, number, found, read)
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
         self._found.append(found)
 
-    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read], sums: bool) -> float:
+    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read]) -> float:
         """Return by what an op multiplies the error of what it reads, by how that came out; by a smaller one where it was too large."""
         if not read or self._is_replay:
             return 1.0
@@ -342,8 +343,8 @@ class _Measuring:
         passed = self._recomputation.passed(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
-        weights = [size / found.norm if sums and size > 0 and found.norm > 0 else 1.0 for _, size in passed.inputs]
-        came = math.sqrt(sum((weight * off) ** 2 for weight, (off, _) in zip(weights, passed.inputs)))
+        weighted = (off * _weight(node.type, norm, count, found.norm, found.count) for off, norm, count in passed.inputs)
+        came = math.sqrt(sum(off**2 for off in weighted))
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
     def _measured(self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]) -> _Found:
@@ -353,14 +354,14 @@ class _Measuring:
             inherited = min(came, distance)
             rounding = ROUNDING[narrow].half_unit / math.sqrt(3.0)
             own = math.sqrt(max(distance**2 - inherited**2, rounding**2))
-            return _Found(None, own, rounding, inherited, distance, 0.0, distance >= UNBOUNDED and came >= UNBOUNDED)
+            return _Found(None, own, rounding, inherited, distance, 0.0, 0, distance >= UNBOUNDED and came >= UNBOUNDED)
         exact, golden = beside.exact, beside.golden
         truth = golden if golden is not None and not self._is_replay else exact
         rounding = _distance(rounded(truth, narrow), truth, narrow)
         spoiled = golden is not None and _is_spoiled(exact, golden, rounding, beside.dtype)
         norm = float(np.linalg.norm(np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)))
         if spoiled:
-            return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, True)
+            return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, True)
         own = _distance(beside.actual, exact, beside.dtype)
         inherited = math.nan if golden is None else _plain_distance(exact, golden)
         if golden is not None:
@@ -368,7 +369,7 @@ class _Measuring:
             distance = UNBOUNDED if (np.isfinite(golden) & ~np.isfinite(beside.actual)).any() else distance
         if self._is_replay:
             distance = min(math.sqrt(own**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)), UNBOUNDED)
-        return _Found(beside, own, rounding, inherited, distance, norm, False)
+        return _Found(beside, own, rounding, inherited, distance, norm, exact.size, False)
 
     def _reads(self, node: OpNode, op: ObservedOp) -> List[Tuple[int, float]]:
         """Return the tensors that an op reads: past Casts, TransDatas, and what was not compared."""
@@ -409,7 +410,7 @@ class _Measuring:
             rounds = distance <= 2.0 * ROUNDING["bfloat16"].half_unit
             own, rounding = (0.0, distance) if rounds else (distance, 0.0)
             self._tensors.append(TensorError("", own, rounding, measured=distance))
-            self._found.append(_Found(None, own, rounding, 0.0, distance, 0.0, False))
+            self._found.append(_Found(None, own, rounding, 0.0, distance, 0.0, 0, False))
         return self._numbers[name, -1]
 
     def _facts_of(self, node: OpNode, op: ObservedOp, dtype: str, numbers: range) -> OpFacts:
@@ -508,7 +509,7 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
             found.append(limit.value)
         elif limit.metric == "CosineSimilarity" and limit.value < 1.0:
             found.append(math.sqrt(2.0 * (1.0 - limit.value)))
-        elif limit.metric == "WorstSliceDistance" and row.slice_distance > 0 and 0 < distance < UNBOUNDED:
+        elif limit.metric == "WorstSliceDistance" and row.slice_distance > 0 and 0 < distance <= LINEAR:
             found.append(limit.value * min(1.0, distance / row.slice_distance))
     best = min(found)
     return best if math.isfinite(best) and best > 0 else 0.03
@@ -517,6 +518,18 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
 def _dtype(ge_name: str) -> str:
     entry = BY_GE_NAME.get(ge_name)
     return entry.name if entry is not None and entry.name in (*NARROW, "float32", "float64") else ""
+
+
+def _weight(op_type: str, norm: float, count: int, made: float, of: int) -> float:
+    """Return the share of an input in the output of a sum, by their Euclidean norms and counts of elements; 1 of other operators.
+
+    What is smaller than the output is broadcast: it is added to each part of it.
+    """
+    words = op_type.lower()
+    if not norm > 0 or not made > 0 or not any(word in words for word in (*_SUMS, *_JOINS)):
+        return 1.0
+    times = max(1.0, of / count) if count and any(word in words for word in _SUMS) else 1.0
+    return min(math.sqrt(times) * norm / made, UNBOUNDED)
 
 
 def _arriving(tensor: TensorError, wide: Set[str], reader: str) -> float:

@@ -60,12 +60,12 @@ class Passed(NamedTuple):
     Attributes
     ----------
     inputs
-        Of each input its relative error, and its size (the Euclidean norm).
+        Of each input its relative error, its size (the Euclidean norm), and its count of elements.
     outputs
         By number the relative error that this makes of the output.
     """
 
-    inputs: List[Tuple[float, float]]
+    inputs: List[Tuple[float, float, int]]
     outputs: Dict[int, float]
 
 

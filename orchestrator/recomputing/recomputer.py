@@ -245,7 +245,7 @@ class Recomputer:
             found = Passed([], {})
             for value, (_, right) in sides.items():
                 if right is not None:
-                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right))))
+                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right)), right.size))
             for plan, _ in planned.rows:
                 one, right = made.get(self._value(plan)), golden(plan.golden_op or "", plan.golden_index or 0)
                 if one is not None and right is not None:
