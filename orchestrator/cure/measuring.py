@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -23,19 +24,22 @@ from ..engine.rereading import RunReader
 from ..engine.standing import stored_options
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..judging.computed import RIGHT, WRONG, Judged, beyond
-from ..judging.limits import Limits, Subject
+from ..judging.limits import Limit, Limits, Subject
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode, desc_at, execution_key
+from ..model.nodes import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute, Value
 from ..recomputing.evaluating import rounded
+from ..recomputing.feeding import Feed
+from ..recomputing.held import Held
 from ..recomputing.measured import own_error
 from ..recomputing.original import NotComputable
 from ..recomputing.recomputed import PRODUCT, Beside, Recomputed
 from ..results.hosts import told_of
 from ..results.store import RunStore
 from ..tensors.rounding import ROUNDING
+from ..verdict.arrays import compare_arrays
 from ..verdict.culprits import REPLAY
 from ..verdict.explaining import explained
 from ..verdict.inputs import Inputs
@@ -43,9 +47,10 @@ from ..verdict.observations import Observations, ObservedOp
 from ..verdict.own_error.estimated import ALL as ALL_ELEMENTS
 from ..verdict.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
 from ..verdict.own_error.expected import Normal
-from ..verdict.seen import DISTANCE, Observation
+from ..verdict.seen import COSINE, DISTANCE, Observation
 from ..verdict.suspects import HIGH, Suspect
 from .choosing import LINEAR, UNBOUNDED, Network, Read, TensorError
+from .rehearsing import MOST_ELEMENTS, Rehearsal, rehearsed
 
 Array = Any
 
@@ -75,6 +80,8 @@ _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _AMPLIFIED = 8.0
 """An error that comes out so many times as large was part of a difference that cancels."""
+_ROUNDED_ONCE = 1.2
+"""Times its rounding up to which an operator's own error is nothing but that."""
 _LARGE = 0.1
 """Errors of inputs up to this pass on as smaller ones do."""
 _MOST_STEPS_BACK = 32
@@ -135,6 +142,10 @@ class Measured(NamedTuple):
         How many outputs of the network are outside their limits, of how many.
     nodes
         The names of the original model's nodes; None where it is not known.
+    rehearsal
+        The network as it is computed here; None where something is missing for that.
+    elements
+        Of all its tensors.
     notes
         What the user must know.
     """
@@ -145,6 +156,8 @@ class Measured(NamedTuple):
     graph: ModelGraph
     outputs_fail: Tuple[int, int]
     nodes: Optional[Set[str]]
+    rehearsal: Optional[Rehearsal]
+    elements: int
     notes: Tuple[str, ...]
 
 
@@ -183,6 +196,15 @@ def measure(result: str, model: str, original: Optional[str] = None, on_progress
             goldens.take(GoldenSet.open(options.golden))
             engine = Engine(options, options.graphs(), store, workers, Catalogue(options.target), goldens)
             return _Measuring(engine, place, graph, original or options.original, is_replay, on_progress).measured()
+
+
+def _ratio(limit: Limit, value: float) -> float:
+    """Return a metric's value in units of its limit, as a distance; 0 where it was not measured."""
+    if value != value:
+        return 0.0
+    if limit.wants_large:
+        return math.sqrt(max(1.0 - value, 0.0) / max(1.0 - limit.value, 1e-12)) if limit.metric == COSINE else 0.0
+    return value / limit.value if limit.value > 0 else 0.0
 
 
 def _host_folder(store: RunStore, result: str) -> str:
@@ -226,7 +248,7 @@ class _Found(NamedTuple):
     inherited: float
     distance: float
     norm: float
-    count: int
+    elements: int
     spoiled: bool
 
 
@@ -249,6 +271,8 @@ class _Measuring:
         self._found: List[_Found] = []
         self._facts: Dict[str, OpFacts] = {}
         self._wide: Set[str] = set()
+        self._added: Dict[Tuple[str, int], Array] = {}
+        self._elements = 0
 
     def _meet(self) -> None:
         """Have the files of the place known, so that they can be read again."""
@@ -277,7 +301,42 @@ class _Measuring:
         if self._is_replay:
             notes.append("a replay knows own errors only: they are taken as passed on unchanged; the result of compare tells more")
         network, original = Network(self._tensors, self._wide), self._recomputation.nodes
-        return Measured(network, self._facts, self._place, self._graph, fails, original, tuple(notes))
+        rehearsal = None if self._is_replay else self._rehearsal(nodes)
+        return Measured(network, self._facts, self._place, self._graph, fails, original, rehearsal, self._elements, tuple(notes))
+
+    def _rehearsal(self, nodes: Sequence[OpNode]) -> Optional[Rehearsal]:
+        """Return the network as it is computed here; None where something is missing, or it does not fit into memory."""
+        if self._elements > MOST_ELEMENTS:
+            return None
+        names = []
+        for node in nodes:
+            facts = self._facts.get(node.name)
+            narrow = facts.dtype if facts is not None and facts.dtype in NARROW else ""
+            names.append((node.name, narrow, facts is not None))
+        outputs = [(key, number) for key, number in self._numbers.items() if self._tensors[number].limit is not None]
+
+        def golden(name: str, index: int) -> Optional[Array]:
+            tensor = self._recomputation.golden(self._place, name, index)
+            return None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+
+        judges: Dict[Tuple[int, int], Callable[[Array], float]] = {}
+        for (name, output), number in outputs:
+            try:
+                step = self._recomputation.step(self._place, name)
+            except (NotComputable, NotComparable, GoldwatchError):
+                return None
+            value = next((value for value, index in step.outputs if index == output), None)
+            beside = self._found[number].beside
+            op = self._seen.find(self._place, name)
+            if value is None or beside is None or beside.golden is None or op is None:
+                return None
+            limits = self._engine.options.limits.for_subject(Subject(op.outputs[output].dtype, op.type, op.name))
+            judges[value] = partial(_worst_ratio, beside.golden, beside.dtype, limits)
+
+        def judge(values: Mapping[Tuple[int, int], Array]) -> float:
+            return max((one(values[value]) for value, one in judges.items()), default=0.0)
+
+        return rehearsed(names, partial(self._recomputation.step, self._place), self._added, golden, judge) if judges else None
 
     def _tell_causes(self) -> None:
         """Tell of ops that round rightly whose values are beyond the type, and whose rounding what is behind them multiplies."""
@@ -327,8 +386,13 @@ class _Measuring:
         read = []
         for tensor, _ in reads:
             before = self._found[tensor]
-            read.append(Read(tensor, _weight(node.type, before.norm, before.count, found.norm, found.count)))
+            read.append(Read(tensor, _weight(node.type, before.norm, before.elements, found.norm, found.elements)))
         gain = self._gain(node, number, found, read)
+        self._elements += found.elements
+        if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled and found.own > _ROUNDED_ONCE * found.rounding:
+            with np.errstate(all="ignore"):
+                off = np.asarray(beside.actual, np.float32) - np.asarray(beside.exact, np.float32)
+            self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
         self._found.append(found)
@@ -343,7 +407,7 @@ class _Measuring:
         passed = self._recomputation.passed(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
-        weighted = (off * _weight(node.type, norm, count, found.norm, found.count) for off, norm, count in passed.inputs)
+        weighted = (off * _weight(node.type, norm, count, found.norm, found.elements) for off, norm, count in passed.inputs)
         came = math.sqrt(sum(off**2 for off in weighted))
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
@@ -507,12 +571,25 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
     for limit in limits.for_subject(Subject(row.dtype or "", op.type, op.name)):
         if limit.metric == DISTANCE:
             found.append(limit.value)
-        elif limit.metric == "CosineSimilarity" and limit.value < 1.0:
+        elif limit.metric == COSINE and limit.value < 1.0:
             found.append(math.sqrt(2.0 * (1.0 - limit.value)))
         elif limit.metric == "WorstSliceDistance" and row.slice_distance > 0 and 0 < distance <= LINEAR:
             found.append(limit.value * min(1.0, distance / row.slice_distance))
     best = min(found)
     return best if math.isfinite(best) and best > 0 else 0.03
+
+
+def _worst_ratio(golden: Array, dtype: str, limits: Sequence[Limit], values: Array) -> float:
+    """Return how far values are from golden data in units of what is allowed of a type."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(golden.shape)
+    plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
+    found = compare_arrays(values, golden, limits=plain, metrics=[])
+    ratios = [_ratio(limit, float(found.metrics.get(limit.metric, math.nan))) for limit in limits]
+    if found.inf is not None and found.nan is not None and not found.passed:
+        odd = any(side["target"] > side["golden"] for side in (found.inf, found.nan))
+        ratios.append(UNBOUNDED if odd else 0.0)
+    return max([0.0 if found.passed else 1.0, *ratios])
 
 
 def _dtype(ge_name: str) -> str:

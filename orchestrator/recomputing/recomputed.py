@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from .measured import OwnError
 
@@ -90,3 +90,21 @@ class Beside(NamedTuple):
     exact: Array
     golden: Optional[Array]
     inner: float
+
+
+class Step(NamedTuple):
+    """How an op computes its outputs.
+
+    Attributes
+    ----------
+    inputs
+        Of each the value in the original model, the name of the node that makes it, and which of its outputs it is.
+    outputs
+        Of each the value, and which output of the op it is.
+    compute
+        Takes all inputs and returns the outputs, by value; raises CannotCompute.
+    """
+
+    inputs: List[Tuple[Tuple[int, int], str, int]]
+    outputs: List[Tuple[Tuple[int, int], int]]
+    compute: Callable[[Mapping[Tuple[int, int], Array]], Dict[Tuple[int, int], Array]]

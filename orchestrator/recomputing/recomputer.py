@@ -30,7 +30,7 @@ from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed, Step
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -253,6 +253,27 @@ class Recomputer:
             return found
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
+
+    def step(self, name: str) -> Step:
+        """Return how an op computes its outputs of any inputs, in float32 with weights that are not rounded.
+
+        Raises
+        ------
+        NotComputable, NotComparable, GoldwatchError
+            It cannot be computed, or its inputs were not recorded.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+        piece = self._piece(planned, "")
+        inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
+        outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
+
+        def compute(fed: Mapping[Tuple[int, int], Array]) -> Dict[Tuple[int, int], Array]:
+            made = piece.values(fed, EXACT)
+            return {value: made[value].array for value, _ in outputs if value in made}
+
+        return Step(inputs, outputs, compute)
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
