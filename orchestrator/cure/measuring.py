@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from ..comparing.row import FAIL
+from ..comparing.row import FAIL, WORST_SLICE
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
@@ -312,14 +312,14 @@ class _Measuring:
         for node in nodes:
             facts = self._facts.get(node.name)
             narrow = facts.dtype if facts is not None and facts.dtype in NARROW else ""
-            names.append((node.name, narrow, facts is not None))
+            names.append((node.name, narrow, facts is not None, facts is not None and facts.wrong))
         outputs = [(key, number) for key, number in self._numbers.items() if self._tensors[number].limit is not None]
 
         def golden(name: str, index: int) -> Optional[Array]:
             tensor = self._recomputation.golden(self._place, name, index)
             return None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
 
-        judges: Dict[Tuple[int, int], Callable[[Array], float]] = {}
+        judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
         for (name, output), number in outputs:
             try:
                 step = self._recomputation.step(self._place, name)
@@ -333,8 +333,8 @@ class _Measuring:
             limits = self._engine.options.limits.for_subject(Subject(op.outputs[output].dtype, op.type, op.name))
             judges[value] = partial(_worst_ratio, beside.golden, beside.dtype, limits)
 
-        def judge(values: Mapping[Tuple[int, int], Array]) -> float:
-            return max((one(values[value]) for value, one in judges.items()), default=0.0)
+        def judge(values: Mapping[Tuple[int, int], Array], slices: bool) -> float:
+            return max((one(slices, values[value]) for value, one in judges.items()), default=0.0)
 
         return rehearsed(names, partial(self._recomputation.step, self._place), self._added, golden, judge) if judges else None
 
@@ -573,16 +573,17 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
             found.append(limit.value)
         elif limit.metric == COSINE and limit.value < 1.0:
             found.append(math.sqrt(2.0 * (1.0 - limit.value)))
-        elif limit.metric == "WorstSliceDistance" and row.slice_distance > 0 and 0 < distance <= LINEAR:
+        elif limit.metric == WORST_SLICE and row.slice_distance > 0 and 0 < distance <= LINEAR:
             found.append(limit.value * min(1.0, distance / row.slice_distance))
     best = min(found)
     return best if math.isfinite(best) and best > 0 else 0.03
 
 
-def _worst_ratio(golden: Array, dtype: str, limits: Sequence[Limit], values: Array) -> float:
+def _worst_ratio(golden: Array, dtype: str, limits: Sequence[Limit], slices: bool, values: Array) -> float:
     """Return how far values are from golden data in units of what is allowed of a type."""
     with np.errstate(over="ignore"):
         values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(golden.shape)
+    limits = [limit for limit in limits if slices or limit.metric != WORST_SLICE]
     plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
     found = compare_arrays(values, golden, limits=plain, metrics=[])
     ratios = [_ratio(limit, float(found.metrics.get(limit.metric, math.nan))) for limit in limits]

@@ -18,6 +18,7 @@ from ..recomputing.recomputed import Step
 
 Array = Any
 Value = Tuple[int, int]
+Judge = Callable[[Mapping[Value, Array], bool], float]
 
 MOST_ELEMENTS = 1 << 26
 """Of all tensors together; three times as many floats are held at once."""
@@ -38,12 +39,15 @@ class Rehearsed(NamedTuple):
         The element type in which it is stored where it is not raised; empty where it is float32 already.
     added
         By output what the device's differs by from float32, beyond one rounding; those that are only rounded have none.
+    wrong
+        It is wrong beyond the rounding of its type.
     """
 
     name: str
     step: Step
     narrow: str
     added: Mapping[Value, Array]
+    wrong: bool
 
 
 class Rehearsal:
@@ -56,14 +60,15 @@ class Rehearsal:
     golden
         Returns a golden tensor by its original name and output: what no operator here makes.
     judge
-        Returns the worst output's distance in units of what is allowed, of the values by their number in the original.
+        Returns the worst output's distance in units of what is allowed, of the values by their number in the original, and whether any
+        operator is still wrong in them: without one slices are not judged, as in a comparison.
     """
 
     def __init__(
         self,
         ops: Sequence[Rehearsed],
         golden: Callable[[str, int], Optional[Array]],
-        judge: Callable[[Mapping[Value, Array]], float],
+        judge: Judge,
     ) -> None:
         self._ops = list(ops)
         self._judge = judge
@@ -94,7 +99,7 @@ class Rehearsal:
         self.trials += 1
         if keep or self._base is None:
             self._base = high, values
-        return self._judge(values)
+        return self._judge(values, any(op.wrong and op.name not in high for op in self._ops))
 
     def _run(self, high: FrozenSet[str]) -> Dict[Value, Array]:
         before, known = self._base if self._base is not None else (frozenset(), {})
@@ -136,11 +141,11 @@ class Rehearsal:
 
 
 def rehearsed(
-    names: Sequence[Tuple[str, str, bool]],
+    names: Sequence[Tuple[str, str, bool, bool]],
     step: Callable[[str], Step],
     added: Mapping[Tuple[str, int], Array],
     golden: Callable[[str, int], Optional[Array]],
-    judge: Callable[[Mapping[Value, Array]], float],
+    judge: Judge,
 ) -> Optional[Rehearsal]:
     """Return the rehearsal of a network; None where an operator or a golden tensor is missing for it.
 
@@ -149,7 +154,7 @@ def rehearsed(
     Parameters
     ----------
     names
-        Of the ops, with the type that each is stored in (empty: float32), and whether it makes floats, in the order of execution.
+        Of the ops in the order of execution, with the type that each is stored in (empty: float32), whether it makes floats, and is wrong.
     step
         Returns how an op computes.
     added
@@ -157,7 +162,7 @@ def rehearsed(
     """
     try:
         ops = []
-        for name, narrow, makes_floats in names:
+        for name, narrow, makes_floats, wrong in names:
             try:
                 found = step(name)
             except (NotComputable, NotComparable, GoldwatchError):
@@ -165,7 +170,7 @@ def rehearsed(
                     raise
                 continue
             off = {value: added[name, number] for value, number in found.outputs if (name, number) in added}
-            ops.append(Rehearsed(name, found, narrow, off))
+            ops.append(Rehearsed(name, found, narrow, off, wrong))
         return Rehearsal(ops, golden, judge)
     except (NotComputable, CannotCompute, NotComparable, GoldwatchError, MemoryError):
         return None
