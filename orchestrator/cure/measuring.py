@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
@@ -223,7 +224,7 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
         what = "it is of final outputs, which tell nothing of single operators"
     elif options.exact:
         what = "it is of bytes (--exact), which tell nothing of precision"
-    elif not options.target or not DumpTree(options.target, time=options.time).combos:
+    elif not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos:
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:
         return
