@@ -144,6 +144,9 @@ class CureScene:
         self.cuts = case.fault == "overflow-cut"
         self.coarse = _coarse(self.lowered, case.fault, random)
         self.golden_values = all_values(self.model, self.feeds)
+        for values in self.golden_values.values():
+            if values.dtype == np.float32 and not np.isfinite(values).all():
+                raise LookupError("its golden data are not finite")
         self.base = KeptDevice(self.lowered, self.habit, (), self.coarse, self.cuts)
         with np.errstate(all="ignore"):
             self.store = self.base.run()
