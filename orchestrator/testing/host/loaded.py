@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ...elements import BY_NAME
 from ...model.atc import SHAPE, Dynamic, dynamic_of, shapes_of
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
@@ -183,6 +184,8 @@ class Loaded:
         if shape is None or (self.dynamic is None and any(dim < 0 for dim in shape)):
             text = "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
             raise AtcError("E10018", text)
+        if BY_NAME[entry.dtype].storage is None:
+            raise AtcError("E19010", "input %s: data type %s is not supported" % (entry.name, entry.dtype))
         dtype = "float16" if entry.name in self.halves and entry.dtype == "float32" else entry.dtype
         return Told(entry.name, dtype, tuple(shape))
 
