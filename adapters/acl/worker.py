@@ -256,7 +256,7 @@ class _Run:
             size = max(size, asked[number] if number < len(asked) else 0)
             if not size:
                 text = "the om does not tell how large its output %d is: its shape is known when it has run" % number
-                raise InputError(text, "give the bytes of each output, or more: --outputSize 90000000,…")
+                raise InputError(text, "give the bytes of each output, or more")
             address = self._allocate(size)
             self._add(self.wanted, address, size)
             found.append((address, size))
