@@ -81,8 +81,6 @@ _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _AMPLIFIED = 8.0
 """An error that comes out so many times as large was part of a difference that cancels."""
-_ROUNDED_ONCE = 1.2
-"""Times its rounding up to which an operator's own error is nothing but that."""
 _LARGE = 0.1
 """Errors of inputs up to this pass on as smaller ones do."""
 _MOST_STEPS_BACK = 32
@@ -390,10 +388,12 @@ class _Measuring:
             read.append(Read(tensor, _weight(node.type, before.norm, before.elements, found.norm, found.elements)))
         gain = self._gain(node, number, found, read)
         self._elements += found.elements
-        if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled and found.own > _ROUNDED_ONCE * found.rounding:
+        if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled:
+            held = rounded(beside.stored, dtype)
             with np.errstate(all="ignore"):
-                off = np.asarray(beside.actual, np.float32) - np.asarray(beside.exact, np.float32)
-            self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
+                off = np.asarray(beside.actual, np.float32) - np.asarray(held, np.float32)
+            if _plain_distance(beside.actual, held) > found.rounding:
+                self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
         self._found.append(found)
@@ -636,7 +636,7 @@ def _plain_distance(actual: Array, expected: Array) -> float:
     """Return the relative distance over what is finite in both."""
     x, y = (np.asarray(side, np.float64) for side in (actual, expected))
     both = np.isfinite(x) & np.isfinite(y)
-    off, size = float(np.linalg.norm((x - y)[both])), float(np.linalg.norm(y[both]))
+    off, size = float(np.linalg.norm(x[both] - y[both])), float(np.linalg.norm(y[both]))
     return off / size if size > 0 else (0.0 if off == 0 else UNBOUNDED)
 
 

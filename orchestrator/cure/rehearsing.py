@@ -38,7 +38,7 @@ class Rehearsed(NamedTuple):
     narrow
         The element type in which it is stored where it is not raised; empty where it is float32 already.
     added
-        By output what the device's differs by from float32, beyond one rounding; those that are only rounded have none.
+        By output what the device's differs by from one rounding of what float32 makes; those that are only rounded have none.
     wrong
         It is wrong beyond the rounding of its type.
     """
@@ -128,15 +128,16 @@ class Rehearsal:
             maker = self._maker.get(value)
             stored_wide = maker is None or not maker.narrow or maker.name in high
             fed[value] = rounded(array, op.narrow) if low and stored_wide and array.dtype.kind == "f" else array
-        made = op.step.compute(fed)
+        made = op.step.compute(fed, not exact)
         if exact:
             return made
         found = {}
         for value, array in made.items():
             off = op.added.get(value)
+            array = rounded(array, op.narrow) if low else array
             if off is not None and off.shape == array.shape:
-                array = array + off
-            found[value] = rounded(array, op.narrow) if low else array
+                array = rounded(array + off, op.narrow) if low else array + off
+            found[value] = array
         return found
 
 

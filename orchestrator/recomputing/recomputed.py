@@ -80,6 +80,8 @@ class Beside(NamedTuple):
         Its element type on the device.
     actual, exact, golden
         The three.
+    stored
+        What float32 makes with weights as the device holds them.
     inner
         The largest magnitude of what is inside of the op: constants, and what its original nodes hand to each other.
     """
@@ -89,6 +91,7 @@ class Beside(NamedTuple):
     actual: Array
     exact: Array
     golden: Optional[Array]
+    stored: Array
     inner: float
 
 
@@ -102,9 +105,9 @@ class Step(NamedTuple):
     outputs
         Of each the value, and which output of the op it is.
     compute
-        Takes all inputs and returns the outputs, by value; raises CannotCompute.
+        Takes all inputs, and whether weights are as the device holds them, and returns the outputs, by value; raises CannotCompute.
     """
 
     inputs: List[Tuple[Tuple[int, int], str, int]]
     outputs: List[Tuple[Tuple[int, int], int]]
-    compute: Callable[[Mapping[Tuple[int, int], Array]], Dict[Tuple[int, int], Array]]
+    compute: Callable[[Mapping[Tuple[int, int], Array], bool], Dict[Tuple[int, int], Array]]

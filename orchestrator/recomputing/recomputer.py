@@ -200,6 +200,7 @@ class Recomputer:
         require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
         piece = self._piece(planned, "")
         made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        held_so = self._piece(planned, compute_type(planned.op)).values({value: held.wide() for value, held in inputs.items()}, EXACT)
         written = {output.value for output, _ in outputs}
         inner = max([piece.largest_constant, *(_largest(one.array) for value, one in made.items() if value not in {*inputs, *written})])
         found = []
@@ -213,7 +214,7 @@ class Recomputer:
                 expected = None
             actual = shaped_as(output.held.whole(), value.array.shape)
             expected = None if expected is None else expected.reshape(value.array.shape)
-            found.append(Beside(number, output.held.name, actual, value.array, expected, inner))
+            found.append(Beside(number, output.held.name, actual, value.array, expected, held_so[output.value].array, inner))
         return found
 
     def passed(self, name: str, golden: NetworkInput) -> Optional[Passed]:
@@ -265,12 +266,12 @@ class Recomputer:
         planned = self._planned.get(name)
         if planned is None:
             raise NotComputable(self.why_not(name) or "the original model does not tell it")
-        piece = self._piece(planned, "")
+        pieces = self._piece(planned, ""), self._piece(planned, compute_type(planned.op))
         inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
         outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
 
-        def compute(fed: Mapping[Tuple[int, int], Array]) -> Dict[Tuple[int, int], Array]:
-            made = piece.values(fed, EXACT)
+        def compute(fed: Mapping[Tuple[int, int], Array], as_held: bool) -> Dict[Tuple[int, int], Array]:
+            made = pieces[as_held].values(fed, EXACT)
             return {value: made[value].array for value, _ in outputs if value in made}
 
         return Step(inputs, outputs, compute)

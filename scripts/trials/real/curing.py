@@ -40,6 +40,8 @@ _AS_A_WHOLE = "WorstSliceDistance<1e9"
 """Outputs are judged as a whole, as a comparison does where every operator is right."""
 _MOST_LARGE = 4
 _MOST_SETS = 60000
+_MOST_OPS = 80
+"""Of networks with more operators all sets are not tried."""
 
 
 class Case(NamedTuple):
@@ -328,7 +330,7 @@ def _variance(model: Any, node: Any, values: Any, readers: Any, random: Random) 
     """x + (mean of squares − square of the mean) − variance, where the mean is large."""
     value = node.output[0]
     size = float(np.sqrt(np.mean(np.square(values[value]))))
-    shift = size * float(2.0 ** random.randint(4, 7))
+    shift = size * float(2.0 ** random.randint(3, 5))
     whole = values[value].astype(np.float64) + shift
     _scalar(model, "cure_shift", shift)
     _scalar(model, "cure_variance", size / float(whole.var() or 1.0))
@@ -364,6 +366,8 @@ def smallest(scene: CureScene, most: int, deadline_s: float) -> Tuple[Optional[i
         Larger sets are not looked for.
     """
     started, ops, tried = time.monotonic(), scene.ops, 0
+    if len(ops) > _MOST_OPS:
+        return None, 0
     for size in range(1, most + 1):
         for kept in itertools.combinations(ops, size):
             if scene.worst(kept)[0]:
