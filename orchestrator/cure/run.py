@@ -135,14 +135,14 @@ class Cure:
         times = "the worst output's error falls from %s to %s" % (_times(self.before), _times(self.after))
         if self.after <= 1.0:
             return "%s: by the estimate %s." % (what, times)
-        why = "more can be raised (--budget)" if self.best < 0.9 * self.after else _rest(self.others) or "no more can be raised"
+        why = "more can be raised, with a larger budget" if self.best < 0.9 * self.after else _rest(self.others) or "no more can be raised"
         return "%s: by the estimate %s, which is not enough: %s." % (what, times, why)
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail
         wrong = [one.facts.name for one in self.ranked if one.facts.wrong]
         if wrong and self.refused:
-            return "%s %s wrong by lack of precision, but this option cannot raise %s (another --mode may)" % (
+            return "%s %s wrong by lack of precision, but this option cannot raise %s (that of another mode may)" % (
                 listed(wrong, _SHOWN), "is" if len(wrong) == 1 else "are", "it" if len(wrong) == 1 else "them",
             )  # fmt: skip
         if not failing and self.before <= 1.0:
