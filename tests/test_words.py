@@ -16,7 +16,8 @@ OTHERS = ("atc --mode=1 --om=%s --json=%s", "atc --mode", "saved_model_cli show 
 OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs", "--mode=1", "--om=%s", "--json=%s", "--output=%s")
 COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
-COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py", "orchestrator/cure/option_files.py")
+COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py")
+COMMAND_LINES += ("orchestrator/cure/option_files.py",)
 
 
 def modules():

@@ -189,7 +189,8 @@ def measure(result: str, model: str, original: Optional[str] = None, on_progress
         place = _place(store, result)
         graph = options.graphs().of(place.model)
         if graph is None:
-            raise InputError("%s holds no model of the dumps in %s" % (model, place.label() or options.target), hint="the json of the om that ran is needed")
+            text = "%s holds no model of the dumps in %s" % (model, place.label() or options.target)
+            raise InputError(text, hint="the json of the om that ran is needed")
         with Workers(1, options.settings()) as workers:
             goldens = Goldens(options.golden, ONE if is_replay else options.golden_steps, store, dumps_too=False)
             goldens.take(GoldenSet.open(options.golden))
