@@ -168,6 +168,8 @@ class _Run:
         found = []
         for number in range(self.count):
             dims = self.acl.call("mdl.get_input_dims", self.desc, number)
+            # Names of more than 127 bytes are others there.
+            name = str(self.acl.function("mdl.get_input_name_by_index")(self.desc, number) or dims["name"])
             sizes = list(self.job["size"] or [])
             shape = []
             for dim in dims["dims"]:
@@ -175,7 +177,7 @@ class _Run:
                     shape.append(int(dim))
                 else:
                     shape.append(int(self.job["batch"] or sizes.pop(0)))
-            found.append((dims["name"], tuple(named.get(dims["name"], shape))))
+            found.append((name, tuple(named.get(name, shape))))
         unknown = set(named) - {name for name, _ in found}
         if unknown:
             raise InputError("the om has no input %s" % sorted(unknown)[0], "its inputs: " + ", ".join(name for name, _ in found))
