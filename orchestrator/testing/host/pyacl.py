@@ -134,6 +134,8 @@ class Acl:
         self._memory, self._things = _Memory(), _Objects()
         self._models: Dict[int, Loaded] = {}
         self._descs: Dict[int, _Desc] = {}
+        self._executed: Dict[int, int] = {}
+        self._stamp = ""
 
     # acl
 
@@ -532,21 +534,22 @@ class Acl:
         return None if loaded.dynamic.problem(found) else found
 
     def _dump(self, loaded: Loaded, model: DeviceModel, number: int) -> None:
-        """Write the dumps of a run as the configuration asks."""
+        """Write the dumps of a run as the configuration asks; the folder of each further run has the next number."""
         plan = self._plan
+        step = self._executed[number] = self._executed.get(number, -1) + 1
         chosen = None if plan is None or plan.debug else self._chosen(plan, loaded)
-        if plan is None or chosen is None or plan.dump_path is None:
+        if plan is None or chosen is None or plan.dump_path is None or not _wanted(plan.step, step):
             return
         names = {op.name for op in model.ops}
         wanted = set(chosen.layers) if chosen.layers else names
         now = time.time()
         model.name = chosen.name or model.name
-        stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now))
+        self._stamp = self._stamp or time.strftime("%Y%m%d%H%M%S", time.localtime(now))
         ops = {op.name: op for op in model.ops}
         originals = {name: set(op.originals or ()) for name, op in ops.items()}
         dumps = [
             dump.only(plan.mode or "output")
-            for dump in model.dumps(stamp, self._device or 0, number, first_timestamp_us=int(now * 1e6))
+            for dump in model.dumps(self._stamp, self._device or 0, number, step, first_timestamp_us=int(now * 1e6))
             if dump.op_name in wanted or originals[dump.op_name] & wanted
         ]
         if plan.data == "stats":
@@ -565,6 +568,12 @@ class Acl:
         if plan.models is None:
             return None
         return next((model for model in plan.models if model.name in (None, loaded.name)), None)
+
+
+def _wanted(steps: Optional[str], step: int) -> bool:
+    """Tell whether dump_step, such as ``0|5-10``, names a step; without it all are meant."""
+    parts = [part.partition("-") for part in (steps or "").split("|") if part]
+    return not parts or any(int(first) <= step <= int(last or first) for first, _, last in parts)
 
 
 def _statistics(dump: DeviceDump) -> DeviceDump:
