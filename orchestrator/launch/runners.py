@@ -10,14 +10,13 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..adapters.launch import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
 from ..model.atc import BATCH, DIMS, SHAPE, Dynamic
-from ..processes import own_python
 
 AIS_BENCH, MSAME, PYACL, PROGRAM = "ais_bench", "msame", "pyacl", "program"
 RUNNERS = (AIS_BENCH, MSAME, PYACL)
@@ -98,11 +97,12 @@ class Runner:
         Raises
         ------
         UsageError
-            The runner cannot do it; a gear is wanted that the om does not have; a word of the program names what there is not.
+            The runner cannot do it; a gear is wanted that the om does not have; a path has a comma, which parts the inputs; a word of the
+        program names what there is not.
         """
         if self.problem:
             raise UsageError("%s cannot be used: %s" % (self.name, self.problem))
-        return _COMMANDS[self.name](self, run)
+        return _COMMANDS[self.name](self, run if self.name == PROGRAM else _absolute(self.name, run))
 
     def outputs(self, run: Run) -> List[str]:
         """Return the files that hold the outputs, in the order of the om's outputs; of a :data:`PROGRAM` what it left by the same names.
@@ -158,6 +158,16 @@ def _msame(environ: Mapping[str, str]) -> Runner:
     return Runner(MSAME, path or "", "" if path else "it is not on PATH; build it from the vendor's tools and add its folder to PATH")
 
 
+def _absolute(name: str, run: Run) -> Run:
+    """Return a run with absolute paths: a runner may have another current folder."""
+    comma = next((path for path in run.inputs if "," in path), None)
+    if comma is not None:
+        raise UsageError("%s: %s takes a comma for the end of an input's path" % (comma, name), hint="take a folder without a comma")
+    config = os.path.abspath(run.acl_json) if run.acl_json else None
+    inputs = [os.path.abspath(path) for path in run.inputs]
+    return replace(run, om=os.path.abspath(run.om), inputs=inputs, output=os.path.abspath(run.output), acl_json=config)
+
+
 def dynamic_arguments(run: Run) -> List[str]:
     """Return the option that tells a run's shapes, which ais_bench and msame spell alike; none where all is fixed.
 
@@ -208,7 +218,8 @@ def _of_pyacl(runner: Runner, run: Run) -> Command:
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
     words += ["--acl_json_path", run.acl_json] if run.acl_json else []
-    return Command(own_python("from goldwatch.adapters.acl.run import main; main()", *words), {})
+    # In a folder of our own: the current one may hold anybody's json.py.
+    return Command([sys.executable, "-m", "goldwatch.adapters.acl", *words], {}, run.output)
 
 
 def _of_program(runner: Runner, run: Run) -> Command:

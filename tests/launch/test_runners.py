@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -97,12 +98,13 @@ def test_what_pyacl_says_of_each_fault(host, tmp_path):
         "out-of-memory": "acl.rt.malloc failed with 207001 (ACL_ERROR_RT_MEMORY_ALLOCATION)",
         "wrong-input-size": "x.bin has 768 bytes, the om wants 800",
         "other-chip": "acl.mdl.load_from_file failed with 507008 (ACL_ERROR_RT_SOC_VERSION)",
-        "crash:2": "pyACL's process was killed by SIGSEGV while it ran the om",
+        "crash:2": "pyacl: the process was killed by SIGSEGV while it ran the om",
     }
     for fault, text in said.items():
         make_host(host.folder, HostConfig(faults=(fault,)))
         done = start(runner, Run(om, [str(tmp_path / "x.bin")], str(tmp_path / "out"), config))
-        assert done.returncode == 4 and text in done.stdout and "hint: " in done.stdout, (fault, done.stdout)
+        assert done.returncode == (-signal.SIGSEGV if fault == "crash:2" else 4), (fault, done.stdout)
+        assert text in done.stdout and "hint: " in done.stdout
         assert "Traceback" not in done.stdout
     assert len(dump_names(tmp_path / "dump")) == 2 and not os.listdir(str(tmp_path / "out"))
 
@@ -129,6 +131,16 @@ def test_msame_runs_where_its_configuration_is(tmp_path):
     assert command.cwd == str(tmp_path) and "--dump" not in command.argv
     with pytest.raises(UsageError, match="called otherwise"):
         Runner(MSAME, "msame").command(Run("/m.om", [], "/out", str(tmp_path / "dump.json")))
+
+
+def test_paths_are_absolute_and_have_no_comma(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = Runner(MSAME, "msame").command(Run("m.om", ["x.bin", "y.bin"], "out", "acl/acl.json"))
+    assert command.cwd == str(tmp_path / "acl") and "%s,%s" % (tmp_path / "x.bin", tmp_path / "y.bin") in command.argv
+    assert str(tmp_path / "m.om") in command.argv and str(tmp_path / "out") in command.argv
+    for name in (AIS_BENCH, MSAME, PYACL):
+        with pytest.raises(UsageError, match="takes a comma for the end"):
+            Runner(name, "x").command(Run("m.om", ["a,b.bin"], "out"))
 
 
 def test_outputs_of_the_newest_folder_in_their_order(tmp_path):
