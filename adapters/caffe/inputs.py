@@ -14,6 +14,7 @@ from ...naming import printable
 from ..npyfile import LOAD_ERRORS, Check, read_npy, told
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
+from .netinputs import NetInput
 
 _NPY = ".npy"
 
@@ -114,7 +115,7 @@ def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_b
     return fitting
 
 
-def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
+def random_input(seed: int, entry: NetInput, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
     """Return standard normal float32 numbers for the ``number``-th input; the same for the same seed on every numpy.
 
     Raises
@@ -122,10 +123,11 @@ def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: i
     UsageError
         The prototxt does not tell the shape.
     """
+    shape = entry.shape
     if not shape:
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
-        raise UsageError(message % printable(blob), hint="give `inputs=NAME=FILE`")
+        raise UsageError(message % entry.words, hint="give `inputs=NAME=FILE`")
     # Drawn in float64.
-    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
+    require_room("input " + entry.blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
     state = np.random.RandomState([seed, number])
     return np.asarray(state.standard_normal(shape), dtype=np.float32)

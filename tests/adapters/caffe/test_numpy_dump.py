@@ -147,7 +147,7 @@ def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
 OWN = """import numpy as np
 
 def Double(bottoms, blobs, parameters, name):
-    print("nobody hears this")
+    print("doubled", name)
     return [bottoms[0] * parameters.get("factor", 2), bottoms[0].astype(np.float64) + len(blobs)]
 """
 
@@ -155,7 +155,9 @@ def Double(bottoms, blobs, parameters, name):
 @pytest.mark.parametrize(
     ("layer", "told"),
     [
-        ('type: "FacesData" top: "q"', r"layer p \(FacesData\): the type is not known \(if it reads data, put an Input layer"),
+        ('type: "Faces" bottom: "x" top: "q"', r"layer p \(Faces\): the type is not known"),
+        ('type: "Python" bottom: "x" top: "q"', r"layer p \(Python\): its code is Python of its own"),
+        ('type: "ReLU6" bottom: "x" top: "q" power_param { power: 2 }', r"parameter power_param \(line 2\) is not known"),
         (
             'type: "Dropout" bottom: "x" top: "p" dropout_param { sample_weights_test: true }',
             "sample_weights_test .line 2. draws other values",
@@ -197,6 +199,23 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     for wrong in (["Double"], ["Double=own.txt"], [spec, spec]):
         with pytest.raises(UsageError, match="`layer`"):
             run(tmp_path, text, model, "i", layer_files=wrong)
+    with pytest.raises(UsageError, match="`layer`: the net has no layer of type Dubble") as caught:
+        run(tmp_path, text, model, "i", layer_files=[spec, spec.replace("Double=", "Dubble=")])
+    assert caught.value.hint.endswith("this one's are Double, Input")
+
+
+def test_what_layers_of_ones_own_print_goes_to_stderr(tmp_path, capfd):
+    text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" }\n'
+    run(tmp_path, text, layer_files=["Double=" + written(tmp_path / "own.py", OWN)])
+    assert capfd.readouterr() == ("", "doubled p\n")
+
+
+def test_fields_that_change_nothing(tmp_path):
+    """A layer of BVLC's reads its own parameters alone, and a branch's field may say what BVLC's Caffe does anyway."""
+    text = INPUT + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { kernel_size: 2 } %s }\n'
+    text += 'layer { name: "d" type: "Dropout" bottom: "p" top: "d" dropout_param { sample_weights_test: false } }\n'
+    plain, more = run(tmp_path, text % "")[1], run(tmp_path, text % "convolution_param { pad: 1 } loss_param { }", out="more")[1]
+    np.testing.assert_array_equal(plain["d", 0], more["d", 0])
 
 
 DATA = (
@@ -230,6 +249,13 @@ def test_data_layers_are_inputs(tmp_path, caffemodel):
         ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 is_color: false }", (2, 1, 5, 4)),
         ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 } transform_param { crop_size: 3 }", (2, 3, 3, 3)),
         ("MemoryData' memory_data_param { batch_size: 2 channels: 2 height: 3 width: 4 }", (2, 2, 3, 4)),
+        (
+            "AnnotatedData' transform_param { resize_param { height: 5 width: 4 } } annotated_data_param { label_map_file: 'l' } "
+            "data_param { batch_size: 2 }",
+            (2, 3, 5, 4),
+        ),
+        ("ImageSegData' image_data_param { batch_size: 2 label_type: PIXEL } transform_param { crop_size: 5 }", (2, 3, 5, 5)),
+        ("DenseImageData' dense_image_data_param { batch_size: 1 new_height: 5 new_width: 4 }", (1, 3, 5, 4)),
     ],
 )
 def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
@@ -243,6 +269,59 @@ def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
     result, values = run(tmp_path, text, model, "m", **options)
     assert (values["i", 0] == 1).all()
     assert "not checked with backend opencv: the opencv backend does not compute this net" in result["check"]["told"]
+
+
+def test_data_layers_of_branches_are_inputs(tmp_path):
+    """Whatever a layer without bottoms is called, it reads or makes data; its files may have other shapes than its parameters tell."""
+    relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n'
+    for layer in ("Python' python_param { module: 'faces' layer: 'Faces' }", "RoIData'", "VideoData' video_data_param { batch_size: 9 }"):
+        text = "layer { name: 'd' top: 'x' top: 'label' type: '%s }\n" % layer + relu
+        kind = layer.split("'")[0]
+        with pytest.raises(UsageError, match=r"no file for the net's input x \(which layer d of type %s would read\)$" % kind):
+            run(tmp_path, text, inputs=())
+        with pytest.raises(UsageError, match=r"input x \(which layer d of .* would read\) has no shape in the prototxt"):
+            run(tmp_path, text, out="r", inputs=(), seed=1)
+        np.testing.assert_array_equal(run(tmp_path, text, force=True)[1]["r", 0], np.maximum(X, 0))
+    text = 'layer { name: "d" type: "Data" top: "x" transform_param { crop_size: 227 } data_param { batch_size: 1 } }\n'
+    assert run(tmp_path, text + relu, out="other")[1]["r", 0].shape == X.shape
+
+
+def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
+    text = 'layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "label" hdf5_data_param { source: "s" batch_size: 2 } }\n'
+    text += 'layer { name: "e" type: "Eltwise" bottom: "x" bottom: "y" top: "e" }\n'
+    text += 'layer { name: "l" type: "EuclideanLoss" bottom: "e" bottom: "label" top: "l" }\n'
+    with pytest.raises(UsageError, match="no file for the net's input y "):
+        run(tmp_path, text)
+    np.save(str(tmp_path / "y.npy"), X)
+    _, values = run(tmp_path, text, inputs=["%s=%s" % (blob, tmp_path / (blob + ".npy")) for blob in "xy"])
+    np.testing.assert_array_equal(values["e", 0], X + X)
+    assert set(values) == {("d", 0), ("d", 1), ("e", 0)}
+
+
+def test_what_reads_labels_alone_need_not_be_known(tmp_path):
+    """The SSD branch's DetectionEvaluate, for instance, which is not run without labels."""
+    text = DATA + 'layer { name: "v" type: "DetectionEvaluate" bottom: "f" bottom: "label" top: "v" }\n'
+    np.save(str(tmp_path / "l.npy"), [0, 1])
+    specs = ["x=%s" % (tmp_path / "x.npy")]
+    assert set(run(tmp_path, text, inputs=specs)[1]) == {("d", 0), ("f", 0)}
+    with pytest.raises(InputError, match=r"layer v \(DetectionEvaluate\): the type is not known"):
+        run(tmp_path, text, inputs=specs + ["label=%s" % (tmp_path / "l.npy")], out="p")
+
+
+@pytest.mark.parametrize("sizes", ["shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 }", "num: 2 channels: 3 height: 1 width: 1"])
+def test_dummy_data(tmp_path, sizes):
+    """One value is what Caffe fills it with; random numbers are an input."""
+    fillers = "data_filler { value: 2.5 } data_filler { type: 'gaussian' }"
+    text = "layer { name: 'd' type: 'DummyData' top: 'x' %s dummy_data_param { %s %s } }\n"
+    text += "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+    values = run(tmp_path, text % ("", sizes.split(" shape")[0], fillers[:26]), inputs=())[1]
+    assert values["r", 0].size == 6 and (values["r", 0] == 2.5).all()
+    values = run(tmp_path, text % ("", sizes.split(" shape")[0], ""), out="p", seed=3, inputs=())[1]
+    assert not values["r", 0].any()
+    both = text % ("top: 'y'", sizes, fillers) + "layer { name: 'e' type: 'Eltwise' bottom: 'r' bottom: 'y' top: 'e' }"
+    with pytest.raises(UsageError, match="no file for the net's input y "):
+        run(tmp_path, both, out="q", inputs=())
+    assert len(np.unique(run(tmp_path, both, out="q", seed=3, inputs=())[1]["e", 0])) == 6
 
 
 def _v0(name, blobs):

@@ -235,6 +235,15 @@ def test_regions(seed, scale):
     near(made, right)
 
 
+def test_the_largest_value_of_a_region_with_nan():
+    """The source begins at -FLT_MAX and asks whether a value is larger, which NaN and -inf never are."""
+    x = np.array([[[[np.nan, 2.0], [np.nan, -np.inf]], [[np.nan, np.nan], [np.nan, np.nan]]]], np.float32)
+    body = "roi_pooling_param { pooled_h: 2 pooled_w: 1 }"
+    made = by_numpy("ROIPooling", body, [x, np.array([[0, 0, 0, 1, 1]])])[0]
+    lowest = np.finfo(np.float32).min
+    np.testing.assert_array_equal(made, [[[[2.0], [lowest]], [[lowest], [lowest]]]])
+
+
 def test_a_region_of_no_picture():
     for picture in (-1, 2):
         with pytest.raises(InputError, match="region 0 is in picture %d; a region is the number of one of 2 pictures" % picture):
