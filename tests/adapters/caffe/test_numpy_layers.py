@@ -424,7 +424,7 @@ def test_recurrent_weights_have_the_shapes_that_the_operators_take():
         ("Python", "python_param { module: 'rpn' layer: 'Proposal' }", r"layer L \(Python\): its code is Python of its own"),
         ("Proposal", "", r"layer L \(Proposal\): the type is not known"),
         ("ReLU", "relu_param { negative_slop: 1 }", r"layer L \(ReLU\): parameter relu_param.negative_slop \(line 2\) is not known"),
-        ("ReLU", "pooling_param { }", r"layer L \(ReLU\): parameter pooling_param \(line 2\) is not known"),
+        ("ReLU", "permute_param { }", r"layer L \(ReLU\): parameter permute_param \(line 2\) is not known"),
         ("Pooling", "pooling_param { pool: MEDIAN kernel_size: 2 }", r"layer L \(Pooling\) cannot be computed.*MEDIAN"),
         ("Convolution", "convolution_param { kernel_size: 3 }", r"\(Convolution\): its weights cannot be told: KeyError: 'num_output'"),
         ("InnerProduct", "inner_product_param { num_output: 3 }", r"\(InnerProduct\) has weights of shape \[2\], the net needs \[3, 12\]"),
