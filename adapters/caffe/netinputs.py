@@ -14,12 +14,13 @@ from ...errors import FormatError, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message
-from .layer_table import has_weights, reads_data
+from .layer_table import has_weights, own_parameters, reads_data
 
 Shape = Tuple[int, ...]
 Key = Tuple[int, int]
 _PICTURES = frozenset("Data ImageData MemoryData WindowData AnnotatedData DenseImageData ImageSegData VideoData".split())
 """Data layers whose first top alone is what the net computes from; the others are labels."""
+NORMAL, WHOLE, REGIONS = "normal", "whole", "regions"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class NetInput:
         It may be left without a file: a data layer's labels, and what a DummyData layer fills with one value.
     reader
         The data layer that would read it, as words; empty for others.
+    draw
+        What random numbers it can be filled with, as :func:`_draws` tells: their kind, and the number that goes with it.
     """
 
     blob: str
@@ -46,6 +49,7 @@ class NetInput:
     top_index: int
     optional: bool = False
     reader: str = ""
+    draw: Tuple[str, float] = (NORMAL, 0.0)
 
     @property
     def words(self) -> str:
@@ -77,6 +81,7 @@ def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> 
 
 def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
     needed = _needed(net) if data_layers else set()
+    draws = _draws(net)
     out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
     for number, layer in enumerate(net.layers):
         if data_layers and reads_data(layer, own):
@@ -95,7 +100,23 @@ def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
     for entry in out:
         if any(dim < 1 for dim in entry.shape):
             raise InputError("input %s has the shape %s" % (printable(entry.blob), list(entry.shape)))
-    return out
+    return [replace(entry, draw=draws.get((entry.layer, entry.top_index), entry.draw)) for entry in out]
+
+
+def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
+    """Return the values that not any number will do for: whole numbers below some number, or regions of pictures by their scale."""
+    found: Dict[Key, Tuple[str, float]] = {}
+    for layer, (origins, _) in zip(net.layers, net.graph()):
+        parameters = own_parameters(layer)
+        if layer.type in ("ROIPooling", "PSROIPooling") and len(origins) > 1:
+            found[origins[1]] = REGIONS, float(parameters.get("spatial_scale", 1.0))
+        elif layer.type == "Embed" and origins:
+            found[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
+        elif layer.type in ("LSTM", "RNN") and len(origins) > 1:
+            found[origins[1]] = WHOLE, 2.0
+        elif layer.type == "BatchReindex" and len(origins) > 1:
+            found[origins[1]] = WHOLE, 1.0
+    return found
 
 
 def _needed(net: Net) -> Set[Key]:

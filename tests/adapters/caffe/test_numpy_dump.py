@@ -324,6 +324,22 @@ def test_dummy_data(tmp_path, sizes):
     assert len(np.unique(run(tmp_path, both, out="q", seed=3, inputs=())[1]["e", 0])) == 6
 
 
+def test_random_regions_places_and_beginnings(tmp_path):
+    """Not any number is the number of a picture or of a row: random inputs are such that the net can be tried."""
+    text = 'input: "x" input_shape { dim: 1 dim: 8 dim: 14 dim: 14 } input: "rois" input_shape { dim: 9 dim: 5 }\n'
+    text += 'input: "words" input_shape { dim: 3 dim: 2 } input: "cont" input_shape { dim: 3 dim: 2 }\n'
+    text += 'layer { name: "p" type: "PSROIPooling" bottom: "x" bottom: "rois" top: "p" '
+    text += "psroi_pooling_param { spatial_scale: 0.0625 output_dim: 2 group_size: 2 } }\n"
+    text += 'layer { name: "e" type: "Embed" bottom: "words" top: "e" embed_param { input_dim: 7 num_output: 4 } }\n'
+    text += 'layer { name: "l" type: "LSTM" bottom: "e" bottom: "cont" top: "l" recurrent_param { num_output: 5 } }\n'
+    _, values = run(tmp_path, text, inputs=(), seed=2, random_weights=2)
+    rois = values["rois", 0]
+    assert not rois[:, 0].any() and (rois[:, 3:] >= rois[:, 1:3]).all() and rois.min() >= 0 and rois.max() < 14 * 16
+    assert (values["p", 0] != 0).any() and set(np.unique(values["cont", 0])) == {0, 1}
+    words = values["words", 0]
+    assert (words == np.floor(words)).all() and words.min() >= 0 and words.max() < 7 and values["l", 0].shape == (3, 2, 5)
+
+
 def _v0(name, blobs):
     old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
     body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
