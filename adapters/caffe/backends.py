@@ -128,10 +128,10 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
     paths = paths or ModulePaths()
     if own is not None and backend not in ("auto", "numpy"):
         raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
-    if own is not None:
-        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
     if backend == "numpy":
         return Chosen(backend, sys.executable)
+    if own is not None:
+        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
     here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
     names = ["caffe"] if backend == "auto" else [backend]

@@ -33,7 +33,8 @@ Weights = Callable[[str], Optional[List[Array]]]
 WITHOUT_FILE = "there is no file for the data layer's blob %s"
 _REFUSALS_SHOWN = 8
 _FREE_FIELDS = frozenset(
-    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs".split()
+    # The last one lets DeepLab's branch take bottoms of other sizes than before.
+    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs strict_dim".split()
 )
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
 
@@ -73,6 +74,9 @@ def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
     if layer.type in own or layer.type == "Input" or layer.type in SINKS or reads_data(layer):
         return
     known = LAYERS.get(layer.type)
+    if known is None and not layer.tops:
+        # It may write files; there is nothing of it to save.
+        return
     if known is None:
         yield "%s: %s" % (where, "its code is Python of its own" if layer.type == "Python" else "the type is not known")
         return
