@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import fake_h5py
 import numpy as np
 import pytest
 from caffe_formulas import INPUT, X, manifest_of, values_of
@@ -381,47 +382,22 @@ def test_weights_of_old_files(tmp_path):
         run(tmp_path, text, str(tmp_path / "wrong.caffemodel"), "w", backend="numpy")
 
 
-class _Group(dict):
-    def get(self, name):
-        found = self
-        for part in name.split("/"):
-            found = dict.get(found, part)
-        return found
-
-
-class _Dataset:
-    dtype = np.dtype("float32")
-
-    def __init__(self, array):
-        self.array = array
-
-    def __getitem__(self, key):
-        return self.array
-
-
 def test_hdf5_weights(tmp_path, monkeypatch):
-    path = tmp_path / "w.h5"
-    path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    path = fake_h5py.write(tmp_path / "w.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(EnvironmentProblem, match="HDF5 weights, and h5py cannot be imported") as caught:
-        StoredWeights(str(path))
+        StoredWeights(path)
     assert "pip install h5py" in caught.value.hint
-
-    class Module:
-        @staticmethod
-        def File(name, mode):
-            assert (name, mode) == (str(path), "r")
-            blobs = {"1": _Dataset(np.ones(2)), "0": _Dataset(np.zeros((2, 3)))}
-            return {"data": _Group(a=_Group(blobs, b=_Group({"0": _Dataset(np.full(4, 7.0))}), c=_Group()))}
-
-    monkeypatch.setitem(sys.modules, "h5py", Module)
-    stored = StoredWeights(str(path))
+    module = fake_h5py.module_of({"a": [np.zeros((2, 3)), np.ones(2)], "a/b": [np.full(4, 7.0)], "a/c": []})
+    monkeypatch.setitem(sys.modules, "h5py", module)
+    stored = StoredWeights(path)
     assert [array.shape for array in stored("a")] == [(2, 3), (2,)]
     np.testing.assert_array_equal(stored("a/b")[0], np.full(4, 7, np.float32))
     assert stored("a/c") is None and stored("z") is None
-    Module.File = staticmethod(lambda name, mode: {})
+    assert {name: len(blobs) for name, blobs in read_weights(path).items()} == {"a": 2, "a/b": 1}
+    module.File = staticmethod(lambda name, mode: {})
     with pytest.raises(FormatError, match="no HDF5 weights of Caffe"):
-        StoredWeights(str(path))
+        StoredWeights(path)
 
 
 def test_two_backends_are_compared(tmp_path):
