@@ -109,7 +109,8 @@ def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
     for layer, (origins, _) in zip(net.layers, net.graph()):
         parameters = own_parameters(layer)
         if layer.type in ("ROIPooling", "PSROIPooling") and len(origins) > 1:
-            found[origins[1]] = REGIONS, float(parameters.get("spatial_scale", 1.0))
+            # Of several feature maps the one with the most cells to a pixel is left first.
+            found[origins[1]] = REGIONS, max(float(parameters.get("spatial_scale", 1.0)), found.get(origins[1], (REGIONS, 0.0))[1])
         elif layer.type == "Embed" and origins:
             found[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
         elif layer.type in ("LSTM", "RNN") and len(origins) > 1:

@@ -34,7 +34,8 @@ WITHOUT_FILE = "there is no file for the data layer's blob %s"
 _REFUSALS_SHOWN = 8
 _FREE_FIELDS = frozenset(
     # The last one lets DeepLab's branch take bottoms of other sizes than before.
-    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs strict_dim".split()
+    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs "
+    "strict_dim".split()
 )
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
 

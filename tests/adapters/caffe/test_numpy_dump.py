@@ -331,11 +331,13 @@ def test_random_regions_places_and_beginnings(tmp_path):
     text += 'input: "words" input_shape { dim: 3 dim: 2 } input: "cont" input_shape { dim: 3 dim: 2 }\n'
     text += 'layer { name: "p" type: "PSROIPooling" bottom: "x" bottom: "rois" top: "p" '
     text += "psroi_pooling_param { spatial_scale: 0.0625 output_dim: 2 group_size: 2 } }\n"
+    text += 'layer { name: "q" type: "ROIPooling" bottom: "x" bottom: "rois" top: "q" '
+    text += "roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0.03125 } }\n"
     text += 'layer { name: "e" type: "Embed" bottom: "words" top: "e" embed_param { input_dim: 7 num_output: 4 } }\n'
     text += 'layer { name: "l" type: "LSTM" bottom: "e" bottom: "cont" top: "l" recurrent_param { num_output: 5 } }\n'
     _, values = run(tmp_path, text, inputs=(), seed=2, random_weights=2)
     rois = values["rois", 0]
-    assert not rois[:, 0].any() and (rois[:, 3:] >= rois[:, 1:3]).all() and rois.min() >= 0 and rois.max() < 14 * 16
+    assert not rois[:, 0].any() and (rois[:, 3:] >= rois[:, 1:3]).all() and rois.min() >= 0 and 12 * 8 < rois.max() < 14 * 16
     assert (values["p", 0] != 0).any() and set(np.unique(values["cont", 0])) == {0, 1}
     words = values["words", 0]
     assert (words == np.floor(words)).all() and words.min() >= 0 and words.max() < 7 and values["l", 0].shape == (3, 2, 5)
@@ -345,6 +347,17 @@ def _v0(name, blobs):
     old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
     body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
     return field(2, field(1, body))
+
+
+def test_words_of_branches_in_old_nets(tmp_path):
+    """DeconvNet's and DeepLab's nets are of the V1 form; what only writes files computes nothing."""
+    text = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
+    text += 'layers { name: "b" type: BN bottom: "x" top: "b" bn_param { bn_mode: INFERENCE } }\n'
+    text += 'layers { name: "i" type: INTERP bottom: "b" top: "i" strict_dim: false interp_param { zoom_factor: 2 } }\n'
+    text += 'layers { name: "m" type: MAT_WRITE bottom: "i" mat_write_param { prefix: "m" } }\n'
+    result, values = run(tmp_path, text, random_weights=1, backend="numpy")
+    assert values["i", 0].shape == (2, 4, 11, 9) and result["notes"] == []
+    assert {"tensor": "m", "reason": "the layer has no top"} in manifest_of(tmp_path / "o")["skipped"]
 
 
 def test_a_net_and_weights_of_the_oldest_form(tmp_path):
