@@ -75,6 +75,8 @@ class Batches:
             # What a data layer's parameters tell is the shape of its pictures; other files tell theirs.
             expected = () if entry.reader and not is_image(item.path) else entry.shape
             array = load_item(item, expected, transform, job["max_input_bytes"])
+            if entry.shape and array.shape == entry.shape[1:]:
+                array = array[None]
             self.sums[-1][blob] = sha256_of_file(item.path)
         if self.shapes.setdefault(blob, array.shape) != array.shape:
             message = "input %s: batches of shape %s and %s in one folder"

@@ -280,11 +280,17 @@ def test_data_layers_of_branches_are_inputs(tmp_path):
         kind = layer.split("'")[0]
         with pytest.raises(UsageError, match=r"no file for the net's input x \(which layer d of type %s would read\)$" % kind):
             run(tmp_path, text, inputs=())
+        (tmp_path / "x.png").write_bytes(b"")
+        with pytest.raises(InputError, match="an image cannot fill an input whose shape the prototxt does not tell"):
+            run(tmp_path, text, out="r", inputs=["x=%s" % (tmp_path / "x.png")])
         with pytest.raises(UsageError, match=r"input x \(which layer d of .* would read\) has no shape in the prototxt"):
             run(tmp_path, text, out="r", inputs=(), seed=1)
         np.testing.assert_array_equal(run(tmp_path, text, force=True)[1]["r", 0], np.maximum(X, 0))
     text = 'layer { name: "d" type: "Data" top: "x" transform_param { crop_size: 227 } data_param { batch_size: 1 } }\n'
     assert run(tmp_path, text + relu, out="other")[1]["r", 0].shape == X.shape
+    np.save(str(tmp_path / "one.npy"), np.zeros((3, 227, 227), np.float32))
+    one = ["x=%s" % (tmp_path / "one.npy")]
+    assert run(tmp_path, text + relu, out="one", inputs=one)[1]["r", 0].shape == (1, 3, 227, 227)
 
 
 def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
