@@ -12,7 +12,6 @@ from ...comparing.row import FAIL, PASS
 from ...dumps.place import Place
 from ...elements import element_count
 from ...judging.computed import RIGHT, UNKNOWN, Judged
-from ...recomputing.measured import OwnError
 from ..inputs import BAD, Inputs
 from ..observations import ObservedOp, several_times
 from ..seen import Observation
@@ -95,7 +94,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             # What its producer wrote is not what it read: a dump of another run.
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
-        told = Told(sentence_of(one.own, one.assumed))
+        told = Told(sentence_of(one))
         changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False)
     return estimates.changed(changes)
 
@@ -112,19 +111,19 @@ def _score(one: Judged) -> float:
     return min(_CONVICTED + _PER_DECADE * math.log10(max(one.times, 1.0)), HIGHEST_SCORE)
 
 
-def sentence_of(own: OwnError, assumed: bool = False) -> str:
-    """Return what a computed output says of its operator, with its numbers.
-
-    Parameters
-    ----------
-    assumed
-        It was computed of the network's input that golden data hold: the device's was not dumped.
-    """
-    whose = "the golden input (the device's was not dumped)" if assumed else "the device's own inputs"
+def sentence_of(one: Judged) -> str:
+    """Return what a computed output says of its operator, with its error's numbers; why it is not known where it was not computed."""
+    own = one.own
+    if own is None:
+        return one.reason
+    whose = "the golden input (the device's was not dumped)" if one.assumed else "the device's own inputs"
     if own.odd:
         which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
         return "%s finite where what is computed of %s is not, or the reverse" % (which, whose)
     if own.unequal:
         return "%d of its %d values do not follow from %s" % (own.unequal, own.elements, whose)
+    if one.factor:
+        said = "its output is %.5g times what is computed of %s" % (own.factor, whose)
+        return "%s; of such a factor rounding explains %s" % (said, percent(one.factor))
     said = "its output differs by %s from what is computed of %s" % (percent(own.distance), whose)
     return "%s; rounding explains %s" % (said, percent(own.explained))
