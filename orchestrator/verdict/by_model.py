@@ -164,7 +164,7 @@ class JudgedModel:
         estimates = Estimator(self.seen, inputs, decides).run()
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
-        estimates = looked_at(estimates, reader.pair, judged)
+        estimates = looked_at(estimates, reader.pair)
         # What only a second look suspects is computed, too.
         accused = [entry.op for entry in estimates.suspects() if (entry.op.place, entry.op.name, entry.output.number) not in judged]
         if accused:

@@ -308,3 +308,24 @@ def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
     # What is wrong stays, though its rows pass, with what it was made of.
     left = " ".join(sorted(name for _, _, names in os.walk(net.path("dump")) for name in names))
     assert "_conv2_Conv" in left and ("MaxPool_1" in left) == (mode == "output") and "_fc_Gemm" not in left
+
+
+@pytest.mark.parametrize("fed_otherwise", [True, False])
+def test_another_input_that_several_slices_read_is_no_wrong_layout_of_theirs(net, fed_otherwise):
+    """Two slices put the pixels of other columns side by side; red and blue are exchanged, or one of the slices takes the wrong columns."""
+    steps = [("two", [2]), ("last", [3]), ("end", [16]), ("even", [0]), ("odd", [1])]
+    constants = [build.weight(name, np.array(numbers, np.int64)) for name, numbers in steps]
+    weights = np.random.RandomState(3).standard_normal((4, 6, 1, 1)).astype(np.float32)
+    nodes = [node("Slice", ["x", begin, "end", "last", "two"], [begin + "_columns"], name=begin + "_slice") for begin in ("even", "odd")]
+    nodes += [node("Concat", ["even_columns", "odd_columns"], ["c"], name="concat", axis=1), node("Conv", ["c", "w"], ["y"], name="conv")]
+    values = [build.value("x", (1, 3, 16, 16))], [build.value("y", (1, 4, 16, 8))]
+    feed = even((1, 3, 16, 16)) * np.array([1, 2, 4], np.float32)[None, :, None, None]
+    options = {"device_feeds": {"x": feed[:, ::-1].copy()}} if fed_otherwise else {"fault": ("odd_slice", lambda array: array[:, ::-1])}
+    net.prepare(build.model(nodes, *values, [*constants, build.weight("w", weights)]), {"x": feed}, mode="output", **options)
+    code, result, text = net.compare()
+    suspects = {one["op"]: kinds(one) for one in result["summary"]["suspects"]}
+    assert code == 1
+    if fed_otherwise:
+        assert suspects == {"even_slice": ["other-input"], "odd_slice": ["other-input"]} and "no operator need be wrong" in text
+    else:
+        assert list(suspects) == ["odd_slice"] and suspects["odd_slice"] != ["other-input"]
