@@ -91,6 +91,45 @@ def test_the_numbers_in_the_sentences() -> None:
     assert nan.detail["first"] == [0, 5, 0, 0] and "64 of 1024" in nan.sentence
 
 
+def part_rolled(values, start, stop, step):
+    flat = values.reshape(-1).copy()
+    flat[start:stop] = np.roll(flat[start:stop], step)
+    return flat.reshape(values.shape)
+
+
+PARTS = {
+    "half by one": (0, 0.5, 1, "shifted by +1"),
+    "half by sixteen": (0.5, 1.0, 16, "+16"),
+    "half by half of it": (0, 0.5, 0.25, "shifted by"),
+    "all by half": (0, 1.0, 0.5, "shifted by"),
+    "a third back": (1 / 3, 2 / 3, -5, "-5"),
+}
+
+
+@pytest.mark.parametrize("after", [0.0, 2.0], ids=["all", "behind a ReLU"])
+@pytest.mark.parametrize("part", sorted(PARTS))
+@pytest.mark.parametrize("shape", [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)], ids=str)
+def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None:
+    golden = golden_of(shape)
+    golden = np.maximum(golden, 0) if after else golden
+    start, stop, step, said = PARTS[part]
+    step = int(step * golden.size) if isinstance(step, float) else step
+    first = find_patterns(pair_of(part_rolled(golden, int(start * golden.size), int(stop * golden.size), step), golden))[0]
+    # Two of which each holds the other's are exchanged; that says as much.
+    assert first.kind == "shift" or "2 of" in first.sentence, first.sentence
+    assert first.share >= 0.9 and (said in first.sentence or first.kind != "shift")
+
+
+def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
+    for seed in range(20):
+        golden = golden_of((1, 16, 12, 12), seed)
+        random = np.random.default_rng(seed + 100)
+        for made in (random.permutation, lambda part: part * 1.2, lambda part: random.standard_normal(part.shape), lambda part: part[::-1]):
+            flat = golden.reshape(-1).copy()
+            flat[: flat.size // 2] = made(flat[: flat.size // 2])
+            assert "shift" not in kinds(flat.reshape(golden.shape), golden)
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e4, 1e30])
 def test_at_every_magnitude(factor) -> None:
     golden = (golden_of((1, 16, 8, 8)) * factor).astype(np.float32)
