@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from .registry import Node
@@ -11,19 +11,48 @@ Shape = Tuple[Optional[int], ...]
 """None: not known."""
 
 
-class Parts(NamedTuple):
-    """How the first output of a node can be computed in parts.
+class Window(NamedTuple):
+    """How an axis of an input goes along with one of the output: what output ``i`` is made of begins at ``i * stride - before``.
 
     Attributes
     ----------
-    shape
-        The output's, as far as it is known.
-    axes
-        By axis of the output, for each input which of its axes goes along; None: the input is needed whole.
+    axis
+        Of the input.
+    stride, reach, before
+        In elements of the input; 1, 1 and 0 where each output is made of the input at its own place.
     """
 
+    axis: int
+    stride: int = 1
+    reach: int = 1
+    before: int = 0
+
+    def needed(self, first: int, last: int, count: int, size: int) -> Tuple[int, int]:
+        """Return from where to before where outputs ``first`` to before ``last`` of ``count`` need an input of ``size`` elements.
+
+        A node computes these elements as if they were all: what it makes at borders where the input goes on is not among these outputs.
+        They begin at a multiple of the stride, and are as many as all are but for multiples of it: so a padding that depends on the
+        size comes out the same.
+        """
+        begin = max(0, first * self.stride - self.before) // self.stride * self.stride
+        end = (last - 1) * self.stride - self.before + self.reach
+        end += (size - end + begin) % self.stride
+        return begin, size if last == count else min(end, size)
+
+
+Along = Tuple[Optional[Window], ...]
+"""Of each input how it goes along with an axis of the output; None: it is needed whole."""
+
+
+class Parts(NamedTuple):
+    """How the first output of a node can be computed in parts: its shape, as far as it is known, and by axis what goes along."""
+
     shape: Shape
-    axes: Dict[int, Tuple[Optional[int], ...]]
+    axes: Dict[int, Along]
+
+    def with_windows(self, shape: Shape, windows: Mapping[int, Window], inputs: int) -> Parts:
+        """Return the same with an output of this shape, of which further axes go along with the first input's; ``inputs``: how many."""
+        return Parts(shape, {**self.axes, **{axis: (window, *(None,) * (inputs - 1)) for axis, window in windows.items()}})
 
 
 Parting = Callable[["Node", Sequence[Optional[Shape]]], Optional[Parts]]
@@ -37,7 +66,7 @@ def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
         return None
     ndim = max(len(shape) for shape in known)
     sizes: List[Optional[int]] = []
-    axes: Dict[int, Tuple[Optional[int], ...]] = {}
+    axes: Dict[int, Along] = {}
     for axis in range(ndim):
         places = [None if shape is None else axis - ndim + len(shape) for shape in shapes]
         lengths = [1 if at is None or at < 0 or shape is None else shape[at] for at, shape in zip(places, shapes)]
@@ -46,7 +75,7 @@ def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
             sizes.append(None)
             continue
         sizes.append(larger[0] if larger else 1)
-        axes[axis] = tuple(at if length != 1 else None for at, length in zip(places, lengths))
+        axes[axis] = tuple(None if at is None or length == 1 else Window(at) for at, length in zip(places, lengths))
     return Parts(tuple(sizes), axes)
 
 
@@ -91,7 +120,7 @@ def filters(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     if ordinary:
         shape = x[:1] + w[:1] + (None,) * (len(x) - 2)
     if ordinary and int(node.get("group", 1)) == 1:
-        axes[1] = (None, 0) + tuple(None if other is None else 0 for other in shapes[2:])
+        axes[1] = (None, Window(0), *(None if other is None else Window(0) for other in shapes[2:]))
     return Parts(shape, axes)
 
 
@@ -107,8 +136,8 @@ def products(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     ndim = len(lead.shape) + 2
     row, column = len(x) - (1 if turned[0] else 2), len(w) - (2 if turned[1] else 1)
     shape = (*lead.shape, x[row], w[column])
-    axes = {axis: (*along, None) for axis, along in lead.axes.items()}
-    axes.update({ndim - 2: (row, None, None), ndim - 1: (None, column, None)})
+    axes: Dict[int, Along] = {axis: (*along, None) for axis, along in lead.axes.items()}
+    axes.update({ndim - 2: (Window(row), None, None), ndim - 1: (None, Window(column), None)})
     if len(shapes) > 2 and shapes[2] is not None:
         # What is added broadcasts.
         added = broadcast(node, [shape, shapes[2]])
@@ -134,6 +163,6 @@ def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
     return parted
 
 
-def _alone(axis: int, shapes: Sequence[Any]) -> Tuple[Optional[int], ...]:
+def _alone(axis: int, shapes: Sequence[Any]) -> Along:
     """Return that the first input goes along, and the others are needed whole."""
-    return (axis,) + (None,) * (len(shapes) - 1)
+    return (Window(axis),) + (None,) * (len(shapes) - 1)

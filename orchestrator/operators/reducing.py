@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence
 import numpy as np
 
 from .movement import axis_of
-from .parting import Parts, Shape
+from .parting import Along, Parts, Shape, Window
 from .primitives import elementwise
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
 from .value import Arithmetic, Value, joined
@@ -158,7 +158,7 @@ def _kept(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     gone = {axis_of(axis, len(x)) for axis in listed(node.get("axes"))}
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
     shown = [axis for axis in range(len(x)) if keep or axis not in gone]
-    axes = {place: (axis,) + (None,) * (len(shapes) - 1) for place, axis in enumerate(shown) if axis not in gone}
+    axes: Dict[int, Along] = {place: (Window(axis), *(None,) * (len(shapes) - 1)) for place, axis in enumerate(shown) if axis not in gone}
     return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
 
 

@@ -88,12 +88,12 @@ class ByParts:
         # What lies in files as a block of C0 channels is read so.
         room = max(0, self._most - best.kept_bytes)
         length = best.cuts.length
-        step = min(_PART_ELEMENTS if best.fast else elements, room // _ELEMENT_BYTES) * length // max(1, best.elements)
-        step = max(1, step // best.block * best.block)
-        if _ELEMENT_BYTES * best.elements // length * step > room:
+        most = max(0, min(_PART_ELEMENTS if best.fast else elements, room // _ELEMENT_BYTES) - best.beyond)
+        step = max(1, most * length // max(1, best.elements) // best.block * best.block)
+        if _ELEMENT_BYTES * (best.beyond + best.elements // length * step) > room:
             return self._at_once(elements)
         self._axis = best.axis
-        return [Part(best.cuts, first, min(first + step, length)) for first in range(0, length, step)]
+        return [best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)]
 
     def _at_once(self, elements: int) -> List[Optional[Part]]:
         _require(elements, self._most)
@@ -112,7 +112,13 @@ class ByParts:
         bytes_kept += sum(2 * one.stored_bytes for one in whole)
         blocks = [one.block for own, one in cut if one not in whole]
         elements = sum(count_of(one.shape) for _, one in cut) + len(self._piece.calls) * count_of(out.shape)
-        return _Way(axis, cuts, not whole, bytes_kept, elements, max(blocks, default=1))
+        middle = cuts.part(cuts.length // 2, cuts.length // 2 + 1).ranges
+        beyond = 0
+        for value, own in cuts.inputs.items():
+            if own is not None:
+                count, size = count_of(self._inputs[value].shape), cuts.sizes[value]
+                beyond += max(0, (middle[value][1] - middle[value][0]) * count // size - count // cuts.length)
+        return _Way(axis, cuts, not whole, bytes_kept, elements, beyond, max(blocks, default=1))
 
     def measure(self, arithmetic: Arithmetic, hasty: bool = False) -> List[Compared]:
         """Return how each output differs from what is computed.
@@ -152,7 +158,7 @@ class ByParts:
         fed = {}
         for value, held in self._inputs.items():
             axis = None if part is None else part.cuts.inputs.get(value)
-            fed[value] = held.wide() if part is None or axis is None else widened(held.part(axis, part.first, part.last))
+            fed[value] = held.wide() if part is None or axis is None else widened(held.part(axis, *part.ranges[value]))
         return fed
 
     def _add(
@@ -258,13 +264,30 @@ def _require(elements: int, most_bytes: int) -> None:
 
 
 class _Way(NamedTuple):
-    """What computing in parts along an axis of the output would take: bytes of tensors that are kept whole, elements of the others."""
+    """What computing in parts along an axis of the output would take.
+
+    Attributes
+    ----------
+    axis, cuts
+        What is cut.
+    fast
+        What is cut can be read in parts.
+    kept_bytes
+        Of tensors that are kept whole.
+    elements
+        Of the others, and of what is made of them.
+    beyond
+        How many of these a part needs besides its share: where windows reach over its borders.
+    block
+        How many indices are read together.
+    """
 
     axis: int
     cuts: Cuts
     fast: bool
     kept_bytes: int
     elements: int
+    beyond: int
     block: int
 
 
