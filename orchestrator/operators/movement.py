@@ -6,11 +6,11 @@ prototypes of Ascend IR.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .parting import rows
+from .parting import Along, Parts, Shape, Values, Window, rows
 from .primitives import moved
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
 from .value import Arithmetic, Value
@@ -167,22 +167,34 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
 # Order
 
 
+def _turned(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of a Transpose whose order the model tells: along all axes."""
+    x = shapes[0] if shapes else None
+    if x is None or not (node.attributes or node.dialect == ONNX or len(values) > 1 and values[1] is not None):
+        return None
+    order = _order(node, range(len(x)), [None, *(None if value is None else Value(np.asarray(value)) for value in values[1:])])
+    axes: Dict[int, Along] = {axis: (Window(source), *(None,) * (len(shapes) - 1)) for axis, source in enumerate(order)}
+    return Parts(tuple(x[axis] for axis in order), axes)
+
+
 @operator(
     onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"),
-    moves=True,
+    moves=True, parts=_turned,
 )  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
     x = given(inputs, 0)
-    axes = range(x.array.ndim)
+    order = _order(node, range(x.array.ndim), inputs)
+    return [moved(lambda array: np.transpose(array, order), x)]
+
+
+def _order(node: Node, axes: Sequence[int], inputs: Inputs) -> List[int]:
     if node.dialect == CAFFE or node.type == "Permute":
         order = listed(node.get("order", node.get("dim", ())))
-        order = [*order, *(axis for axis in axes if axis not in order)]
-    elif node.dialect == ONNX:
-        order = listed(node.get("perm", list(reversed(axes))))
-    else:
-        order = listed(node.get("perm")) if node.type == "TransposeD" or "perm" in node.attributes else whole(inputs, 1)
-    return [moved(lambda array: np.transpose(array, order), x)]
+        return [*order, *(axis for axis in axes if axis not in order)]
+    if node.dialect == ONNX:
+        return listed(node.get("perm", list(reversed(axes))))
+    return listed(node.get("perm")) if node.type == "TransposeD" or "perm" in node.attributes else whole(inputs, 1)
 
 
 @operator(caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)
@@ -341,12 +353,30 @@ def _together(function: Callable[[List[Array]], Array], values: Sequence[Value])
     return Value(made, function(errors))
 
 
+def _joined_beside(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of a Concat whose axis is an attribute, or the last input: along all other axes."""
+    told = node.attributes.get("axis", node.attributes.get("concat_dim", 1 if node.dialect == CAFFE else None))
+    joined = list(shapes)
+    if told is None and node.type == "ConcatV2" and values[-1] is not None:
+        told, joined = values[-1], joined[:-1]
+    if told is None or any(shape is None or len(shape) != len(joined[0] or ()) for shape in joined) or not joined:
+        return None
+    first = joined[0] or ()
+    axis = axis_of(int(np.asarray(told).reshape(-1)[0]), len(first))
+    sizes = [shape[axis] for shape in joined if shape is not None]
+    size = None if None in sizes else sum(size for size in sizes if size is not None)
+    rest: Along = (None,) * (len(shapes) - len(joined))
+    along: Dict[int, Along] = {other: (Window(other),) * len(joined) + rest for other in range(len(first)) if other != axis}
+    return Parts((*first[:axis], size, *first[axis + 1 :]), along)
+
+
 @operator(
     onnx=("Concat",),
     caffe=("Concat",),
     tensorflow=("Concat", "ConcatV2"),
     ascend=("Concat", "ConcatV2", "ConcatD", "ConcatV2D"),
     moves=True,
+    parts=_joined_beside,
 )
 def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Join inputs along an axis: an attribute, or the first (Concat) or last input (ConcatV2)."""

@@ -55,11 +55,14 @@ class Parts(NamedTuple):
         return Parts(shape, {**self.axes, **{axis: (window, *(None,) * (inputs - 1)) for axis, window in windows.items()}})
 
 
-Parting = Callable[["Node", Sequence[Optional[Shape]]], Optional[Parts]]
-"""Returns how a node can be computed in parts whose inputs have these shapes (None: no such input); None: in none."""
+Values = Sequence[Optional[Any]]
+"""Of each input its value where the model holds it, else None."""
+
+Parting = Callable[["Node", Sequence[Optional[Shape]], Values], Optional[Parts]]
+"""Returns how a node can be computed in parts whose inputs have these shapes (None: no such input) and values; None: in none."""
 
 
-def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def broadcast(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of functions of each element whose inputs broadcast as numpy's do: along every axis."""
     known = [shape for shape in shapes if shape is not None]
     if not known or (0 < node.version < 7 and len(set(known)) > 1):
@@ -79,7 +82,7 @@ def broadcast(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     return Parts(tuple(sizes), axes)
 
 
-def first(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def first(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of functions of each element of the first input with factors for each channel: along all its axes but those that may be channels."""
     x = shapes[0] if shapes else None
     if x is None or int(node.get("axis", 1)) != 1 or any(shape is not None and len(shape) > 1 for shape in shapes[1:]):
@@ -87,19 +90,19 @@ def first(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     return Parts(x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in (1, len(x) - 1)})
 
 
-def rows(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def rows(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of what computes each picture of the first input by itself: along the first axis; the output has as many axes."""
     x = shapes[0] if shapes else None
     return Parts(x[:1] + (None,) * (len(x) - 1), {0: _alone(0, shapes)}) if x else None
 
 
-def connected(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def connected(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of fully connected layers: along the first axis, which is not multiplied."""
     x = shapes[0] if shapes else None
     return Parts((x[0], None), {0: _alone(0, shapes)}) if x and int(node.get("axis", 1)) == 1 else None
 
 
-def planes(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def planes(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of pooling: along the pictures and, where they stand first, the channels."""
     x = shapes[0] if shapes else None
     if not x or len(x) < 3:
@@ -109,7 +112,7 @@ def planes(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     return Parts(x[: len(axes)] + (None,) * (len(x) - len(axes)), {axis: _alone(axis, shapes) for axis in axes})
 
 
-def filters(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def filters(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of convolutions: along the pictures, and along the filters [O, C, ...] of ONNX and Caffe."""
     x, w = shapes[0], shapes[1] if len(shapes) > 1 else None
     if not x or w is None or (node.dialect == "caffe" and len(shapes) != 2 + bool(node.get("bias_term", True))):
@@ -124,13 +127,13 @@ def filters(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     return Parts(shape, axes)
 
 
-def products(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def products(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Of products of matrices: along their rows and columns, and along what they are batches of."""
     x, w = (shapes[0], shapes[1]) if len(shapes) > 1 else (None, None)
     if x is None or w is None or len(x) < 2 or len(w) < 2:
         return None
     turned = [any(node.get(name, 0) for name in names) for names in (_FIRST, _SECOND)]
-    lead = broadcast(node, [x[:-2], w[:-2]]) if x[:-2] or w[:-2] else Parts((), {})
+    lead = broadcast(node, [x[:-2], w[:-2]], ()) if x[:-2] or w[:-2] else Parts((), {})
     if lead is None:
         return None
     ndim = len(lead.shape) + 2
@@ -140,7 +143,7 @@ def products(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
     axes.update({ndim - 2: (Window(row), None, None), ndim - 1: (None, Window(column), None)})
     if len(shapes) > 2 and shapes[2] is not None:
         # What is added broadcasts.
-        added = broadcast(node, [shape, shapes[2]])
+        added = broadcast(node, [shape, shapes[2]], ())
         axes = {axis: (*along[:2], added.axes[axis][1]) for axis, along in axes.items() if added is not None and axis in added.axes}
     return Parts(shape, {axis: along[: len(shapes)] for axis, along in axes.items()})
 
@@ -152,13 +155,28 @@ _SECOND = ("transB", "transpose_b", "transpose_x2", "adj_y", "adj_x2")
 def but(axes_of: Callable[[Node, int], Optional[Sequence[int]]]) -> Parting:
     """Of what computes with all indices of some axes, and leaves the shape as it is: along all others; None of ``axes_of``: in none."""
 
-    def parted(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+    def parted(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
         x = shapes[0] if shapes else None
         gone = None if x is None else axes_of(node, len(x))
         if x is None or gone is None:
             return None
         taken = {axis + len(x) if axis < 0 else axis for axis in gone}
         return Parts(x, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in taken})
+
+    return parted
+
+
+def beside(axes_of: Callable[[Node, Shape, Values], Optional[Sequence[int]]]) -> Parting:
+    """Of what changes the first input along some axes, whatever their sizes become: along all others; None of ``axes_of``: in none."""
+
+    def parted(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+        x = shapes[0] if shapes else None
+        changed = None if x is None else axes_of(node, x, values)
+        if x is None or changed is None:
+            return None
+        taken = {axis + len(x) if axis < 0 else axis for axis in changed}
+        shape = tuple(None if axis in taken else size for axis, size in enumerate(x))
+        return Parts(shape, {axis: _alone(axis, shapes) for axis in range(len(x)) if axis not in taken})
 
     return parted
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .cells import part, stacked
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
-from .parting import Parts, Shape, Window, planes
+from .parting import Parts, Shape, Values, Window, planes
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import mean
@@ -237,9 +237,9 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
     return _windows(x, kernel, strides, (begin, end), dilations, ceil)
 
 
-def _parts(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Return along which axes pooling can be computed in parts: pictures, channels, and the rows and columns of its output."""
-    found, x = planes(node, shapes), shapes[0] if shapes else None
+    found, x = planes(node, shapes, values), shapes[0] if shapes else None
     if found is None or x is None or None in x or node.type == "MaxPoolV2":
         # The windows of MaxPoolV2 are an input.
         return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import convolution
 from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
-from .parting import Parts, Shape, Window, filters
+from .parting import Parts, Shape, Values, Window, filters
 from .primitives import moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value
@@ -84,9 +84,9 @@ class _Convolution(NamedTuple):
         return shape, found
 
 
-def _parts(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
+def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
     """Return along which axes a convolution can be computed in parts: pictures, filters, and the rows and columns of its output."""
-    found = filters(node, shapes)
+    found = filters(node, shapes, values)
     if found is None or any(shape is None or None in shape for shape in shapes[:2]) or node.type in ("ConvTranspose", "Deconvolution"):
         return found
     # Of arrays without memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -260,10 +260,15 @@ class Piece:
                 None if argument is None else known.get(argument) if isinstance(argument, tuple) else tuple(np.shape(argument))
                 for argument in call.arguments
             ]
+            values = [
+                fixed[argument].array if isinstance(argument, tuple) and argument in fixed
+                else None if isinstance(argument, tuple) else argument
+                for argument in call.arguments
+            ]  # fmt: skip
             unknown = any(argument is not None and shape is None for argument, shape in zip(call.arguments, given))
             found = operators.find(call.node.dialect, call.node.type)
             try:
-                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given)
+                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given, values)
             except (CannotCompute, IndexError, ValueError):
                 parted[number] = None
             made = parted[number]
