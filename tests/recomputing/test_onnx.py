@@ -17,7 +17,9 @@ from onnx import helper
 from onnx_run import even
 from scenes import kinds, only
 
+import goldwatch
 from goldwatch.engine import recomputation
+from goldwatch.results.store import RunStore
 
 node = helper.make_node
 FUSED = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
@@ -51,6 +53,20 @@ def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor,
     assert (code, result["summary"]["failed"]) == (0, 0)
     assert (suspect["op"], kinds(suspect)[0]) == (op, "scale") and "differs by %s from what is computed" % said in suspect["evidence"]
     assert net.compare("--strict")[0] == 1
+
+
+def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_nobody(net):
+    cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.5)))
+    assert only(net.compare()[1]["summary"])["confidence"] == "high"
+    with RunStore.begin(net.path("out"), RunStore.open(net.path("out")).get("inputs")):
+        pass  # A second start takes the summary away until its end.
+    found = goldwatch.open_result(net.path("out"))
+    assert not found.finished and "no operator was computed again, which may clear those that it names. /conv2/Conv" in found.sentence
+    suspect = only(found.summary.document())
+    assert (suspect["op"], suspect["confidence"]) == ("/conv2/Conv", "low") and "told by statistics alone" in suspect["evidence"]
+    done = run_here(["goldwatch", "watch", "--merge", "out", "-o", "merged", "--until-idle", "0.1", "-q", "--table", "none"], net.folder)
+    said = " ".join(done.stdout.split())
+    assert "confidence low" in said and "operators are computed again only when it ends" in said
 
 
 def test_a_merge_knows_what_its_hosts_computed(net):
