@@ -262,7 +262,7 @@ def require_memory(held: Sequence[Held], most_bytes: int = MOST_BYTES) -> None:
 
 def _require(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES) -> None:
     if element_bytes * elements > most_bytes:
-        message = "its tensors have %d elements, more than can be computed at once in %d MiB, and it cannot be computed in parts"
+        message = "its tensors have %d elements, more than can be computed at once in %d MiB, and it cannot be computed in parts that fit"
         raise NotComputable(message % (elements, most_bytes >> 20))
 
 
