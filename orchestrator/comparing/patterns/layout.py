@@ -87,7 +87,9 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             if rolled and len(other) < size:
                 sentence = "indices %d to %d of axis %s hold the golden's values shifted by %+d within them"
                 sentence %= (moved_there[0], moved_there[-1], letters[axis], rolled)
-                return Finding("shift", share, sentence, {"axis": letters[axis], "part": [moved_there[0], moved_there[-1]]})
+                within = "the target holds the golden's values shifted along it"
+                part = [moved_there[0], moved_there[-1]]
+                return Finding("shift", share, sentence, {"axis": letters[axis], "part": part, "within": within})
             shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
             if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(moved_there):
                 # What they hold still stands in its own place too.
@@ -154,7 +156,8 @@ def _part_shifted(d: Difference, letters: Sequence[str]) -> List[Finding]:
         if found is not None:
             which = "index %d" % first if first == last else "indices %d to %d" % (first, last)
             sentence = "in %s of axis %s %s" % (which, letters[axis], found.sentence)
-            return [Finding("shift", found.share, sentence, {"axis": letters[axis], "part": [first, last]})]
+            detail = {"axis": letters[axis], "part": [first, last], "within": found.sentence}
+            return [Finding("shift", found.share, sentence, detail)]
     first, last = _ends(wrong.reshape(-1))
     part = slice(first, last + 1)
     found = _shifted(Difference(d.x.reshape(-1)[part], d.y.reshape(-1)[part], d.background), "0") if wrong.ndim > 1 else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns import KINDS, AlignedPair, find_patterns
+from goldwatch.comparing.patterns import KINDS, AlignedPair, find_patterns, walk
+from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.tensor import Tensor
 
 SHAPES = [(1, 16, 8, 8), (2, 32, 5, 7), (1, 64, 4, 4), (3, 8, 6, 6), (1, 12, 10, 11)]
 SHAPES += [(1, 24, 32), (64, 48), (128, 16), (2, 9, 33), (40, 50)]
@@ -118,6 +120,17 @@ def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None
     # Two of which each holds the other's are exchanged; that says as much.
     assert first.kind == "shift" or "2 of" in first.sentence, first.sentence
     assert first.share >= 0.9 and (said in first.sentence or first.kind != "shift")
+
+
+@pytest.mark.parametrize("step", [1, 16])
+def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
+    golden = golden_of((1, 64, 80, 80))
+    made = part_rolled(golden, 0, golden.size // 2, step).astype(np.float16)
+    target, right = Tensor.from_array(made), Tensor.from_array(golden)
+    distance = float(np.linalg.norm(made - golden) / np.linalg.norm(golden))
+    first = walk(target, right, match_layouts(target, golden.shape, None, golden.shape, None), distance).findings[0]
+    said = "in some indices of axis 1 the target holds the golden's values shifted by +%d" % step
+    assert first.kind == "shift" and first.sentence.startswith(said)
 
 
 def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
