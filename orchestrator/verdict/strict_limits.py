@@ -76,6 +76,9 @@ def too_strict(
     if dtype not in ROUNDING or not first.decided_by or by_defaults(first.decided_by):
         return None
     missed = [limit for limit in limits.entries if str(limit) in first.decided_by.split("; ")]
+    if not missed:
+        # Those of statistics are others.
+        return None
     own = judged.get((op.place, op.name, first.tensor_index or 0)) if first.kind == "output" else None
     most = ROUNDING[dtype].half_unit
     rounding = own.own.explained if own is not None and own.own is not None and _all_right(op, inputs, judged) else None
