@@ -72,7 +72,7 @@ class Runs:
         run = self._known.get(name) or next((run for run in self.all() if run.id == name), None)
         # A link may have taken the place of a folder on the way since.
         if run is None or os.path.realpath(run.path) != run.path or not self.roots.holds(run.path) or not is_run(run.path):
-            raise Problem(404, "there is no such run", "GET /api/runs lists them")
+            raise Problem(404, "there is no such run", "GET /api/v1/runs lists them")
         return run
 
     def _look(self) -> None:
