@@ -156,7 +156,8 @@ class Notifier:
     def _give_up(self, waiting: _Waiting) -> None:
         what = "the first divergence" if waiting.document["event"] == DIVERGENCE else "the end"
         about = " of job %s" % waiting.document["job"] if waiting.document["job"] else ""
-        self._say("warning: %s was not notified of %s%s: %s; the verdict does not depend on it" % (self.shown, what, about, waiting.problem))
+        said = "warning: %s was not notified of %s%s: %s; the verdict does not depend on it"
+        self._say(said % (self.shown, what, about, waiting.problem))
         waiting.done()
 
     def _post(self, document: Dict[str, Any]) -> "tuple[str, bool]":

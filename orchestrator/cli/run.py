@@ -82,7 +82,13 @@ def _configuration(given: Any) -> Tuple[str, str]:
 
 
 def _follow(
-    program: Program, prepared: Prepared, golden: str, out: str, given: Any, told: Tuple[LiveDisplay, Notify], asked: Tuple[Any, Any, Reports]
+    program: Program,
+    prepared: Prepared,
+    golden: str,
+    out: str,
+    given: Any,
+    told: Tuple[LiveDisplay, Notify],
+    asked: Tuple[Any, Any, Reports],
 ) -> int:
     display, notify = told
     chosen, planned, reports = asked
@@ -117,14 +123,15 @@ def _follow(
             if text:
                 say(text)
         code = EXIT_FAIL if watch.stopped_by == "divergence" else exit_code(result.summary, program.stopped, options.strict)
-        notify.end(result, code)
     replayed: Optional[RunResult] = None
     try:
         if planned is not None and nothing is None:
             replayed = append_replay(planned, result, given["jobs"] or default_jobs(), given["quiet"], given["output_format"] == "json")
     finally:
         print_end(result, given, replayed)
+        own = replayed is not None and bool(replayed.summary.culprits)
+        code = EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+        notify.end(result, code)
     if problem is not None:
         raise problem
-    own = replayed is not None and bool(replayed.summary.culprits)
-    return EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+    return code

@@ -11,6 +11,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from ..errors import EnvironmentProblem, UsageError
+from ..notifying import check_url
 from .common import put, say_note, verbosity_options
 from .report_options import closer_commands
 
@@ -23,10 +24,12 @@ STATE_FOLDER = ".goldwatch-serve"
     "--listen", default="127.0.0.1:8470", show_default=True, metavar="ADDRESS:PORT", help="Where to listen; port 0 takes a free one."
 )
 @click.option("--socket", "socket_path", metavar="PATH", help="Listen at a Unix socket instead, which its owner and group may use.")
-@click.option("--token-file", metavar="FILE", help="Holds one token, or lines NAME ROLE TOKEN, ROLE view or submit; read again when it changes.")
+@click.option("--token-file", metavar="FILE",
+              help="Holds one token, or lines NAME ROLE TOKEN, ROLE view or submit; read again when it changes.")
 @click.option("--tls-cert", metavar="FILE", help="Certificate chain in PEM: speak https.")
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
-@click.option("--public-url", metavar="URL", help="What browsers know the service by where a proxy speaks TLS for it, such as https://host/goldwatch.")
+@click.option("--public-url", metavar="URL",
+              help="What browsers know the service by where a proxy speaks TLS for it, such as https://host/goldwatch.")
 @click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS",
               help="Address or network of a proxy whose X-Forwarded-For is believed, or unix; may be repeated.")
 @click.option("--notify", metavar="URL", help="POST the first final divergence and the end of each job there, as JSON.")
@@ -61,10 +64,11 @@ def serve(
     from ..service.foreman import Foreman
     from ..service.queue import Queue
     from ..service.roots import Roots
+    from ..service.runs import Runs
     from ..service.server import listen as listen_at
-    from ..service.server import listen_at_socket
+    from ..service.server import listen_at_socket, tls_context
     from ..service.server import serve as serve_until_told
-    from ..service.server import tls_context
+    from ..service.telling import Teller
     from ..service.tokens import Tokens
 
     if tls_key and not tls_cert:
@@ -73,6 +77,10 @@ def serve(
         raise UsageError("--socket and --listen: give one of them")
     if socket_path and tls_cert:
         raise UsageError("--tls-cert goes with --listen: what comes by a Unix socket crosses no network")
+    if notify is not None:
+        check_url(notify)
+        if token_file is None or read_only:
+            raise UsageError("--notify tells of jobs: it needs --token-file, and does not go with --read-only")
     parse_proxies(trusted_proxies)
     if UNIX in trusted_proxies and not socket_path:
         raise UsageError("--trusted-proxy unix goes with --socket", hint="name the address of the proxy")
@@ -84,8 +92,8 @@ def serve(
     for warning in tokens.warnings if tokens is not None else ():
         say_note(warning, given["quiet"])
     if public_url is not None and not trusted_proxies:
-        what = "unix" if socket_path else "ADDRESS"
-        say_note("note: all clients look like the proxy, in the log and where wrong tokens are counted: --trusted-proxy %s" % what, given["quiet"])
+        note = "note: all clients look like the proxy, in the log and where wrong tokens are counted: --trusted-proxy %s"
+        say_note(note % ("unix" if socket_path else "ADDRESS"), given["quiet"])
     folder = os.path.join(roots[0], STATE_FOLDER) if state is None else state
     served = Roots(roots, folder)
     tls = None if tls_cert is None else tls_context(tls_cert, tls_key)
@@ -107,11 +115,16 @@ def serve(
         serve_until_told(make_service(served, access, None, read_only, closer_commands), listener, tls, ready)
         return 0
     queue = Queue(folder)
-    foreman = Foreman(queue, served, jobs)
+    foreman = Foreman(queue, served, jobs, notify is not None)
+    teller = None if notify is None else Teller(notify, queue, Runs(served), access.url)
     try:
         foreman.start()
+        if teller is not None:
+            teller.start()
         serve_until_told(make_service(served, access, foreman, commands=closer_commands), listener, tls, ready)
     finally:
+        if teller is not None:
+            teller.stop()
         foreman.stop()
         queue.close()
     return 0

@@ -20,9 +20,10 @@ _ENDED = ("done", "failed", "cancelled")
 
 
 server_options = option_group(
-    click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org or unix:/run/goldwatch.sock."),
+    click.option("--server", required=True, metavar="URL",
+                 help="The service, such as https://host.example.org/goldwatch or unix:/run/goldwatch.sock."),
     click.option("--token-file", metavar="FILE", help="Holds the token."),
-)
+)  # fmt: skip
 
 
 @click.command(context_settings={"ignore_unknown_options": False})

@@ -58,7 +58,8 @@ def cluster_comparers(
     slow.daemon = True
     try:
         with connected(address) as connection:
-            places = OwnDisks(connection.client, tell, golden) if locality else SharedDisk(connection.client, tell)
+            given = connection.client, tell, connection.aside
+            places = OwnDisks(*given, golden) if locality else SharedDisk(*given)
             cluster = Cluster(connection, places)
             try:
                 yield cluster

@@ -109,6 +109,9 @@ class Dispatcher:
             if not self._sent:
                 # One after the other: whoever dies now was ended by this one.
                 if not self._suspects:
+                    # One that went in the last second is told, too.
+                    self._asked_at = -_LOOK_S
+                    self._threads()
                     return
                 unit = self._suspects.pop()
                 where = self._places.where(unit.files)
@@ -160,6 +163,7 @@ class Dispatcher:
         if now - self._asked_at >= _LOOK_S:
             before, self._there = self._there, self._client.nthreads()
             self._asked_at = now
+            self._places.tell_gone(sorted(before.keys() - self._there.keys()))
             if self._there.keys() - before.keys():
                 try:
                     self._places.renew()

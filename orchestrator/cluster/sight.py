@@ -59,7 +59,7 @@ def _digest(path: str) -> str:
 
 
 class NotSeen(InputError):
-    """A worker does not see what it is to compare.
+    """A worker does not see what it is to compare, or has another version: it gets no work.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.listing import FolderListing, walk
 from ..dumps.tree import DumpTree, tree_of
@@ -16,6 +16,7 @@ from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
 from ..wording import listed
 from .asking import run_on
+from .connecting import unlike
 from .sight import Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
@@ -35,15 +36,19 @@ class SharedDisk:
         ``distributed.Client``.
     tell
         Called with a sentence as soon as it is known.
+    aside
+        Workers with other versions than ours, which get no work, each with a sentence.
     """
 
     golden: Optional[str] = None
 
-    def __init__(self, client: Any, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Any, tell: Callable[[str], None], aside: Mapping[str, str]) -> None:
         self._client, self.tell = client, tell
         self.markers: List[Marker] = []
-        self._blind: Dict[str, str] = {}
-        self._asked: Set[str] = set()
+        self._aside = dict(aside)
+        self._blind: Dict[str, str] = dict(aside)
+        self._asked: Set[str] = set(client.nthreads())
+        self._fresh = [worker for worker in self._asked if worker not in aside]
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds, once there are workers that see it too.
@@ -55,7 +60,7 @@ class SharedDisk:
         """
         tree = DumpTree(options.target, time=options.time)
         self.markers = [*self._common_markers(options), *_of_devices(tree)]
-        lacking = self._ask()
+        lacking = [*self._aside.values(), *self._ask()]
         if lacking and len(self._blind) == len(self._asked):
             raise InputError("no worker sees the files: %s" % self.lacking, hint="they must lie under the same paths on their machines")
         self._warn(lacking)
@@ -77,10 +82,15 @@ class SharedDisk:
 
     def _ask(self) -> List[str]:
         """Ask the workers that have not been asked; return which do not see everything."""
-        fresh = [worker for worker in self._client.nthreads() if worker not in self._asked]
-        said = []
+        come = [worker for worker in self._client.nthreads() if worker not in self._asked]
+        aside = unlike(self._client, come)
+        self._asked.update(come)
+        self._aside.update(aside)
+        self._blind.update(aside)
+        fresh = [*self._fresh, *(worker for worker in come if worker not in aside)]
+        self._fresh = []
+        said = list(aside.values())
         for worker, numbers in run_on(self._client, fresh, unseen, tuple(self.markers)).items():
-            self._asked.add(worker)
             if numbers:
                 said.append(self._blind.setdefault(worker, "worker %s does not see %s" % (worker, in_words(self.markers, numbers))))
         return said
@@ -88,6 +98,12 @@ class SharedDisk:
     def _warn(self, lacking: Iterable[str]) -> None:
         for text in lacking:
             self.tell("warning: %s: it gets no work" % text)
+
+    def tell_gone(self, workers: Iterable[str]) -> None:
+        """Say which workers have gone that could get work."""
+        for worker in workers:
+            if worker not in self._blind:
+                self.tell("warning: worker %s has gone (killed, or out of memory?): what it was at is compared again" % worker)
 
     @property
     def lacking(self) -> str:
@@ -159,14 +175,14 @@ class OwnDisks(SharedDisk):
 
     Parameters
     ----------
-    client, tell
+    client, tell, aside
         As for :class:`SharedDisk`.
     golden
         Where the workers have GOLDEN, ``{host}`` for the machine's name; None: where it is here.
     """
 
-    def __init__(self, client: Any, tell: Callable[[str], None], golden: Optional[str] = None) -> None:
-        super().__init__(client, tell)
+    def __init__(self, client: Any, tell: Callable[[str], None], aside: Mapping[str, str], golden: Optional[str] = None) -> None:
+        super().__init__(client, tell, aside)
         self.golden = golden
         self._target = ""
         self._folders: Dict[str, FolderListing] = {}
@@ -186,7 +202,7 @@ class OwnDisks(SharedDisk):
         """
         self._target = options.target
         self.markers = self._common_markers(options)
-        lacking = self._ask()
+        lacking = [*self._aside.values(), *self._ask()]
         empty, different = self._list()
         if different:
             raise InputError(different[0], hint="each device's folder must lie on one machine, or be the same on all")
@@ -205,7 +221,7 @@ class OwnDisks(SharedDisk):
 
     def _list(self) -> Tuple[List[str], List[str]]:
         """Ask the workers that have not been asked what they see; return which see no dumps, and which see other ones than another."""
-        fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
+        fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts and worker not in self._aside]
         found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, os.path.abspath(self._target), patience_s=LISTING_S)
         empty, different = [], []
         for worker, seen in found.items():

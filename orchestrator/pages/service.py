@@ -49,11 +49,12 @@ def run_page(base: str = "") -> str:
         "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
         "rows": _LIVE_ROWS,
     }
-    return _shell("run", "run", '<div id="live" hidden></div>\n' + report.replace("</header>", _navigation(base) + "</header>", 1), base)
+    body = report.replace("</header>", _navigation(base) + "</header>", 1)
+    return _shell("run", "run", '<div id="live" hidden></div>\n' + body, base)
 
 
 def list_page(base: str = "") -> str:
-    """Return the page with the list of runs; ``base`` as for :func:`run_page`."""
+    """Return the page with the list of runs."""
     heads = "".join('<th scope="col"%s>%s</th>' % (' class="number"' if name in _NUMBERS else "", name) for name in _HEADS)
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
                                                                             ("pass", "pass"), ("none", "none so far")))  # fmt: skip
@@ -68,11 +69,12 @@ def list_page(base: str = "") -> str:
 
 
 def jobs_page(base: str = "") -> str:
-    """Return the page with the list of jobs; a job's log is behind ``#job-ID``; ``base`` as for :func:`run_page`."""
+    """Return the page with the list of jobs; a log is behind ``#job-ID``."""
     heads = "".join('<th scope="col">%s</th>' % name for name in _JOB_HEADS)
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
-        '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n<p><button type="button" id="more" hidden>show more</button></p>\n'
+        '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<p><button type="button" id="more" hidden>show more</button></p>\n'
         '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n'
         '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
     )

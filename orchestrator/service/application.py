@@ -14,8 +14,9 @@ from starlette.routing import BaseRoute, Route
 from .. import __version__
 from ..engine.reporting import Commands, no_commands
 from ..errors import GoldwatchError
+from ..filesystem.outputs import is_of_full_disk
 from .access import Access
-from .answers import Problem, json_answer, problem_of
+from .answers import Problem, disk_full, json_answer, problem_of
 from .bodies import read_json
 from .event_routes import EventRoutes
 from .file_routes import FileRoutes
@@ -87,9 +88,8 @@ def make_service(
         *FileRoutes(runs).routes(),
         *JobRoutes(foreman, runs, access.prefix, may_send=not read_only).routes(),
     ]
-    app = Starlette(
-        routes=routes, exception_handlers={HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, Exception: _mistake}
-    )
+    handlers: Any = {HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, OSError: _of_a_disk, Exception: _mistake}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     guard = Guard(app, access, read_only)
     general.guard = guard
@@ -176,6 +176,13 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _problem(request: Request, error: Exception) -> Response:
     return (problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)).answer()
+
+
+async def _of_a_disk(request: Request, error: Exception) -> Response:
+    """Answer where there is no room for what an answer needs, such as a report that is made."""
+    if not is_of_full_disk(cast(OSError, error)):
+        raise error
+    return disk_full().answer()
 
 
 async def _mistake(request: Request, error: Exception) -> Response:

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .access import Access
 from .answers import Problem
-from .tokens import Token
 
 log = logging.getLogger("goldwatch.service")
 
@@ -154,7 +153,7 @@ class Guard:
             raise Problem(403, "the token %s may only view" % token.name, "ask for one whose role is submit")
 
     async def require_patience(self, scope: Scope) -> None:
-        """Raise 429, and not at once, for a client that gave many wrong tokens: asked before one is looked at, however many come at once."""
+        """Raise 429, and not at once, for a client that gave many wrong tokens: before another is looked at, however many come at once."""
         if not self.access.may_try(scope["state"]["client"]):
             await asyncio.sleep(_WRONG_S)
             raise Problem(429, "too many wrong tokens", "wait a minute", headers={"Retry-After": "60"})

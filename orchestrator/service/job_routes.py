@@ -65,8 +65,7 @@ class JobRoutes:
         foreman = self.foreman
         document, token = await read_json(request), request.state.token
         checked = await run_in_threadpool(job_request, document, foreman.roots)
-        job = await run_in_threadpool(foreman.queue.add, checked, token and token.name)
-        foreman.wake()
+        job = await run_in_threadpool(foreman.add, checked, token and token.name)
         return json_answer(job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)})
 
     async def list(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ import secrets
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import EnvironmentProblem
+from ..errors import DiskFull, EnvironmentProblem
 from ..filesystem.outputs import require_own_file
 from ..results.database import connect_writer, translated
 from ..results.lock import OutLock
@@ -115,20 +115,26 @@ class Queue:
             self._connection.close()
             self._lock.release()
 
-    def add(self, request: JobRequest, submitted_by: Optional[str] = None) -> Job:
+    def add(self, request: JobRequest, submitted_by: Optional[str] = None, told: int = 0) -> Job:
         """Put a job at the end.
 
         Raises
         ------
         Problem
-            429: too many wait already.
+            429: too many wait already; 507: the disk is full.
         """
         with self._mutex:
             if self.counts()[QUEUED] >= MOST_QUEUED:
                 raise Problem(429, "%d jobs wait already" % MOST_QUEUED, "wait until some are done", headers={"Retry-After": "60"})
             name = secrets.token_hex(8)
-            values = (name, request.command, json.dumps(request.args), json.dumps(request.options), request.run, QUEUED, now(), submitted_by)
-            self._change("INSERT INTO job (id, command, args, options, run, state, submitted, submitted_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            args, options = json.dumps(request.args), json.dumps(request.options)
+            values = (name, request.command, args, options, request.run, QUEUED, now(), submitted_by, told)
+            names = "id, command, args, options, run, state, submitted, submitted_by, told"
+            try:
+                self._change("INSERT INTO job (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" % names, values)
+            except DiskFull:
+                said = "the disk of the service is full: the job was not taken"
+                raise Problem(507, said, "free space there, and send it again") from None
             return self.find(name)
 
     def find(self, name: str) -> Job:
@@ -149,7 +155,7 @@ class Queue:
         return jobs, int(total)
 
     def drop_oldest(self, kept: int = KEPT) -> List[str]:
-        """Forget the oldest jobs that have ended, and of whose end nobody has still to be notified; return their ids."""
+        """Forget the oldest jobs that have ended; return their ids."""
         oldest = "SELECT id FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
         with self._mutex, translated(self.path):
             names = [str(line[0]) for line in self._connection.execute(oldest, (QUEUED, RUNNING, kept)).fetchall()]
@@ -159,6 +165,14 @@ class Queue:
     def in_state(self, state: str) -> List[Job]:
         """Return the jobs of a state, oldest first."""
         return self._select("WHERE state = ? ORDER BY number", state)
+
+    def untold(self, bit: int) -> List[Job]:
+        """Return the jobs of which not all has been notified, oldest first."""
+        return self._select("WHERE NOT told & ? ORDER BY number", bit)
+
+    def note_told(self, job: Job, bit: int) -> None:
+        """Note what has been notified of a job, or given up."""
+        self._change("UPDATE job SET told = told | ? WHERE id = ?", (bit, job.id))
 
     def counts(self) -> Dict[str, int]:
         """Return how many jobs there are by state."""

@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Tuple
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 from .answers import Problem
-from .roots import Roots
+from .roots import Roots, below
 
 _FRESH_S = 0.2
 _LISTING_SHARE = 10
@@ -56,6 +56,11 @@ class Runs:
             if self._called != self._answered or time.monotonic() - self._looked > max(_FRESH_S, _LISTING_SHARE * self._took):
                 self._look()
             return list(self._known.values())
+
+    def name(self, run: Run) -> str:
+        """Return the folder of a run for people: below its ROOT, whose own name stands before it."""
+        root = max((root for root in self.roots.folders if below(run.path, root)), key=len, default="/")
+        return os.fsencode(os.path.relpath(run.path, os.path.dirname(root))).decode("utf-8", "backslashreplace")
 
     def look_again(self) -> None:
         """Have the next :meth:`all` look, however long that takes: a run is known to have come."""

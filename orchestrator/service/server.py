@@ -82,7 +82,8 @@ def listen_at_socket(path: str) -> socket.socket:
             os.unlink(made)
         # A path that is too long has no number.
         message = "%s: cannot listen: %s" % (path, error.strerror or error)
-        raise EnvironmentProblem(message, hint="choose a folder that this user may write to; a path of a socket has at most 107 bytes") from None
+        hint = "choose a folder that this user may write to; the path of a socket has at most 107 bytes"
+        raise EnvironmentProblem(message, hint=hint) from None
     except EnvironmentProblem:
         found.close()
         raise

@@ -64,7 +64,7 @@ class Server:
         return json.loads(body)
 
     def runs(self):
-        return self.json("/api/runs")["runs"]
+        return self.json("/api/v1/runs")["runs"]
 
     def raw(self, data):
         """Send bytes; return all that comes until the server closes."""
@@ -89,7 +89,7 @@ class Stream:
         headers = {"Authorization": "Bearer " + server.token} if server.token else {}
         if last is not None:
             headers["Last-Event-ID"] = str(last)
-        self.connection.request("GET", "/api/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after), headers=headers)
+        self.connection.request("GET", "/api/v1/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after), headers=headers)
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200, self.answer.read()
 
@@ -140,16 +140,16 @@ WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model"
 
 
 def post(server, document, status=202):
-    return server.json("/api/runs", status, method="POST", body=document)
+    return server.json("/api/v1/runs", status, method="POST", body=document)
 
 
 def ended(server, job, until):
     def look():
-        found = server.json("/api/jobs/" + job["id"])
+        found = server.json("/api/v1/jobs/" + job["id"])
         return found if found["state"] not in ("queued", "running") else None
 
     return until(look)
 
 
 def running(server, job, until):
-    return until(lambda: server.json("/api/jobs/" + job["id"])["state"] == "running")
+    return until(lambda: server.json("/api/v1/jobs/" + job["id"])["state"] == "running")
