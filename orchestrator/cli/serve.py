@@ -66,7 +66,7 @@ def serve(
     from ..service.roots import Roots
     from ..service.runs import Runs
     from ..service.server import listen as listen_at
-    from ..service.server import listen_at_socket, tls_context
+    from ..service.server import listen_at_socket, tls_context, unlinked_at_the_end
     from ..service.server import serve as serve_until_told
     from ..service.telling import Teller
     from ..service.tokens import Tokens
@@ -112,7 +112,8 @@ def serve(
         tokens.start()
     # Without a token nobody may send jobs.
     if tokens is None or read_only:
-        serve_until_told(make_service(served, access, None, read_only, closer_commands), listener, tls, ready)
+        with unlinked_at_the_end(socket_path):
+            serve_until_told(make_service(served, access, None, read_only, closer_commands), listener, tls, ready)
         return 0
     queue = Queue(folder)
     foreman = Foreman(queue, served, jobs, notify is not None)
@@ -121,7 +122,8 @@ def serve(
         foreman.start()
         if teller is not None:
             teller.start()
-        serve_until_told(make_service(served, access, foreman, commands=closer_commands), listener, tls, ready)
+        with unlinked_at_the_end(socket_path):
+            serve_until_told(make_service(served, access, foreman, commands=closer_commands), listener, tls, ready)
     finally:
         if teller is not None:
             teller.stop()

@@ -213,11 +213,14 @@ class Access:
         Parameters
         ----------
         peer
-            The address of the connection's other end; None: it came by the Unix socket.
+            The address of the connection's other end; None: it came by the Unix socket, or is gone.
         forwarded
             The values of the ``X-Forwarded-For`` headers, which are believed as far as trusted proxies have written them.
         """
-        found, trusted = (UNIX, self._unix) if peer is None else (peer, self._is_proxy(peer))
+        if peer is None:
+            found, trusted = (UNIX, self._unix) if self.address is None else ("-", False)
+        else:
+            found, trusted = peer, self._is_proxy(peer)
         for text in reversed(",".join(forwarded).split(",")):
             address = _address(text) if trusted else None
             if address is None:

@@ -11,7 +11,7 @@ import ssl
 import stat
 import threading
 from types import FrameType
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 import uvicorn
 
@@ -87,6 +87,18 @@ def listen_at_socket(path: str) -> socket.socket:
     except EnvironmentProblem:
         found.close()
         raise
+
+
+@contextlib.contextmanager
+def unlinked_at_the_end(path: Optional[str]) -> Iterator[None]:
+    """Remove a socket of :func:`listen_at_socket` afterwards, unless another server has put its own there; None: there is none."""
+    made = None if path is None else os.lstat(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path is not None and made is not None and os.path.samestat(made, os.lstat(path)):
+                os.unlink(path)
 
 
 def _require_left(path: str) -> None:
