@@ -114,6 +114,9 @@ class Guard:
             raise Problem(400, "Content-Length is no number", headers=_CLOSE)
         if int(length[0]) > BODY_BYTES:
             raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers=_CLOSE)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Where such a request ends a proxy may see otherwise (RFC 9112, 6.1).
+            raise Problem(400, "a request has a Content-Length or a Transfer-Encoding, not both", headers=_CLOSE)
         if "transfer-encoding" in headers:
             raise Problem(411, "a body needs its Content-Length")
         if int(length[0]) and scope["method"] != "POST":
@@ -176,8 +179,8 @@ class _Exchange:
         self._size = 0
         # Of a request without a body nothing is waited for: whoever asks here wants to know when the client goes, however late.
         lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
-        chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
-        self._ended = not chunked and all(value == b"0" for value in lengths)
+        self._chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
+        self._ended = not self._chunked and all(value == b"0" for value in lengths)
         self._until = asyncio.get_running_loop().time() + BODY_S
 
     async def receive(self) -> Message:
@@ -202,8 +205,8 @@ class _Exchange:
             headers += [pair for pair in SAFE_HEADERS if pair[0] not in names]
             if policy is not None:
                 headers.append((b"content-security-policy", policy.encode()))
-            if not self._ended and b"connection" not in names:
-                # What is left of the body would have to be read before the next request.
+            if (self._chunked or not self._ended) and b"connection" not in names:
+                # What is left of the body would have to be read before the next request; of chunks nobody takes any.
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         await self._send(message)

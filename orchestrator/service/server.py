@@ -28,6 +28,8 @@ _KEEP_ALIVE_S = 5
 _BACKLOG = 256
 _SOCKET_MODE = 0o660
 _TRIAL_S = 5.0
+_MOST_PATH_BYTES = 107
+_HINT = "choose another path, in a folder that this user may write to"
 
 
 def listen(address: Address) -> socket.socket:
@@ -64,6 +66,8 @@ def listen_at_socket(path: str) -> socket.socket:
     EnvironmentProblem
         It cannot be made there, or another server listens.
     """
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        raise EnvironmentProblem("%s: cannot listen: the path of a socket has at most %d bytes" % (path, _MOST_PATH_BYTES), hint=_HINT)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made = os.path.join(os.path.dirname(path), ".%d" % os.getpid())
     try:
@@ -80,10 +84,7 @@ def listen_at_socket(path: str) -> socket.socket:
         found.close()
         with contextlib.suppress(OSError):
             os.unlink(made)
-        # A path that is too long has no number.
-        message = "%s: cannot listen: %s" % (path, error.strerror or error)
-        hint = "choose a folder that this user may write to; the path of a socket has at most 107 bytes"
-        raise EnvironmentProblem(message, hint=hint) from None
+        raise EnvironmentProblem("%s: cannot listen: %s" % (path, error.strerror or error), hint=_HINT) from None
     except EnvironmentProblem:
         found.close()
         raise

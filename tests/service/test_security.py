@@ -147,6 +147,12 @@ def test_bodies_are_bounded(server):
     # One that does not end is waited for a moment only, and nothing else is asked on its connection.
     answer = server.raw(chunked + b"\r\n5\r\nhello\r\n")
     assert answer.startswith(b"HTTP/1.1 411") and b"connection: close" in answer.lower()
+    # Where the first of these ends, a proxy may see otherwise: the second is none of ours.
+    second = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port
+    answer = server.raw(chunked + b"Content-Length: 5\r\n\r\n0\r\n\r\n" + second)
+    assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1 and b"not both" in answer
+    answer = server.raw(chunked + b"\r\n0\r\n\r\n" + second)
+    assert answer.startswith(b"HTTP/1.1 411") and answer.count(b"HTTP/1.1") == 1
     assert server.raw(head + b"Content-Length: -5\r\n\r\n").startswith(b"HTTP/1.1 400")
     assert server.raw(b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n").startswith(b"HTTP/1.1 4")
     assert server.ask("/healthz")[0] == 200
@@ -158,6 +164,32 @@ def test_silent_and_slow_clients_are_ended(server):
     assert server.raw(b"GET /healthz HTTP/1.1\r\nHost:") == b""
     head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
     assert server.raw(head + b"Content-Length: 50\r\n\r\n{").startswith(b"HTTP/1.1 408")
+
+
+def test_who_goes_in_the_middle_of_a_body_leaves_one_line_in_the_log(server):
+    import socket
+
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+        connection.sendall(head % server.port)
+    server.until(lambda: "POST /login 400 " in server.read(server.err))
+    assert "Traceback" not in server.read(server.err)
+
+
+def test_slow_bodies_keep_nobody_out(server):
+    """More of them than there are connections: who is idle or still sends makes room."""
+    import socket
+
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{" % server.port
+    slow = []
+    try:
+        for _ in range(1100):
+            slow.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            slow[-1].sendall(head)
+        assert server.ask("/healthz")[0] == 200
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 def test_two_hundred_idle_connections_keep_nobody_out(server):
