@@ -85,7 +85,7 @@ class Cluster:
     """
 
     def __init__(self, connection: Connection, places: SharedDisk) -> None:
-        self._client, self._revive = connection
+        self._client, self._revive = connection.client, connection.revive
         self._places = places
         self._name = uuid.uuid4().hex[:12]
         self._dispatcher: Optional[Dispatcher] = None

@@ -208,7 +208,7 @@ def stream_of(tail, between, asked="0"):
 
     async def take():
         pieces = []
-        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked, 0):
+        async for piece in EventRoutes(None, Tails(None), None)._pieces(tail, asked, 0):
             pieces.append(piece)
             between(names_of([piece])[-1][0])
         return names_of(pieces)

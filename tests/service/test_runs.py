@@ -154,10 +154,10 @@ def test_metrics(serving, live, row, tmp_path):
     status, headers, body = server.ask("/metrics")
     text = body.decode()
     assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert 'goldwatch_rows{run="%s",verdict="pass"} 1\n' % run["id"] in text
-    assert 'goldwatch_failures{run="%s"} 1\n' % run["id"] in text
+    assert 'goldwatch_rows{run="%s",name="lab/out",verdict="pass"} 1\n' % run["id"] in text
+    assert 'goldwatch_failures{run="%s",name="lab/out"} 1\n' % run["id"] in text
     for name in ("goldwatch_lag_seconds", "goldwatch_bytes"):
-        assert '%s{run="%s"} ' % (name, run["id"]) in text
+        assert '%s{run="%s",name="lab/out"} ' % (name, run["id"]) in text
 
 
 def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
@@ -181,7 +181,7 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
         settle(merge)
         assert next(data for data in told if data["rows"] > 17)["passed"] == 17
         metrics = server.ask("/metrics")[2].decode()
-        assert 'goldwatch_rows{run="%s",verdict="pass"} 17' % run["id"] in metrics
+        assert 'goldwatch_rows{run="%s",name="lab/all",verdict="pass"} 17' % run["id"] in metrics
         for host in hosts:
             host.finish()
         merge.stop("test")
