@@ -115,7 +115,8 @@ def test_a_program_that_is_run_is_told_of(lab):
     with hook_server() as hook:
         words = [sys.executable, "-m", "goldwatch", "run", "--acl", "acl.json", "--golden", "net/golden", "-f", "net/model.json", "-o", "ran"]
         # The program writes to the outputs of the process itself.
-        done = subprocess.run([*words, "--notify", hook.url, "--", *program], cwd=str(lab), stderr=subprocess.PIPE, universal_newlines=True)
+        words += ["--notify", hook.url, "--", *program]
+        done = subprocess.run(words, cwd=str(lab), stderr=subprocess.PIPE, universal_newlines=True)
     last = checked(hook.documents[-1])
     assert (last["command"], last["event"], last["exit_code"]) == ("run", "end", done.returncode) == ("run", "end", 0), done.stderr
 

@@ -115,16 +115,14 @@ def test_where_all_have_another_goldwatch_they_are_refused_by_name(training, own
     assert not os.path.exists(training.path("there"))
 
 
-@pytest.mark.parametrize("options", [[], ["--locality"]])
-def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client, options) -> None:
+def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client) -> None:
     (worker, other) = own_client.nthreads()
     own_client.run(version_of_another, "0.0.1", workers=[worker])
-    done = training.compare("there", "--cluster", url(own_client), *options)
+    done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("warning: worker %s has goldwatch 0.0.1, this is " % worker) == 1 and "it gets no work" in done.stderr
     assert other not in done.stderr
-    # Elsewhere nothing is computed again where each worker sees its own disk only.
-    assert training.compare("here", *(["--recompute", "none"] if options else [])).returncode == 1
+    assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 
 
