@@ -36,7 +36,7 @@ def check_url(url: str) -> None:
     except ValueError:
         known = False
     if not known or not re.match(r"[!-~]+\Z", url) or "@" in parts.netloc or parts.fragment:
-        raise UsageError("--notify: expected a URL of http or https", hint="such as https://chat.example.org/hooks/KEY")
+        raise UsageError("expected a URL of http or https to notify", hint="such as https://chat.example.org/hooks/KEY")
 
 
 def notification(event: str, name: str, command: str, text: str, **more: Any) -> Dict[str, Any]:

@@ -105,7 +105,7 @@ def parse_proxies(texts: Sequence[str]) -> Tuple[Tuple[Network, ...], bool]:
             networks.append(ipaddress.ip_network(text))
         except ValueError:
             raise UsageError(
-                "--trusted-proxy %s: expected an address or a network" % text, hint="such as 10.0.0.5, 10.0.0.0/24 or unix"
+                "trusted proxy %s: expected an address or a network" % text, hint="such as 10.0.0.5, 10.0.0.0/24 or unix"
             ) from None
     return tuple(networks), UNIX in texts
 

@@ -124,5 +124,5 @@ def test_a_program_that_is_run_is_told_of(lab):
 @pytest.mark.parametrize("url", ["hooks.example.org", "ftp://a.example/x", "https://user:word@a.example/x", "https://a.example/x#y", "http://"])
 def test_a_url_that_is_none_is_refused_before_anything_is_done(lab, url):
     done = watch(lab, url)
-    assert done.returncode == 2 and "--notify: expected a URL" in done.stderr and "word" not in done.stderr
+    assert done.returncode == 2 and "expected a URL of http or https to notify" in done.stderr and "word" not in done.stderr
     assert not os.path.exists(str(lab / "out"))

@@ -278,7 +278,7 @@ def test_it_ends_at_sigterm_with_0(server):
         (["--socket", "nowhere/s"], 4, "cannot listen"),
         (["--socket", "s" * 200], 4, "107 bytes"),
         (["--notify", "https://a.example/hook"], 2, "--token-file"),
-        (["--notify", "ftp://a.example/hook", "--token-file", "token"], 2, "--notify"),
+        (["--notify", "ftp://a.example/hook", "--token-file", "token"], 2, "to notify"),
         (["--token-file", "short"], 4, "at least 16"),
         (["--token-file", "twice"], 4, "line 2"),
         (["--token-file", "missing"], 4, "missing"),
