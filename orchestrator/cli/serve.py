@@ -54,7 +54,7 @@ def serve(
 ) -> int:
     """Serve the runs below ROOT as pages and an API, live ones included.
 
-    Ends with 0 at Ctrl-C or SIGTERM. Anything but a loopback address needs a token and either TLS or --public-url.
+    Ends with 0 at Ctrl-C or SIGTERM. Anything but a loopback address or a Unix socket needs a token and either TLS or --public-url.
 
     Example: goldwatch serve /lab/runs --token-file token
     """
