@@ -113,9 +113,9 @@ def test_a_program_that_is_run_is_told_of(lab):
     plan = {"dump": {"dump_list": [{"model_name": "net"}], "dump_path": "dumped", "dump_mode": "all"}}
     (lab / "acl.json").write_text(json.dumps(plan))
     with hook_server() as hook:
-        words = [sys.executable, "-m", "goldwatch", "run", "--acl", "acl.json", "--golden", "net/golden", "-f", "net/model.json", "-o", "ran"]
+        words = [sys.executable, "-m", "goldwatch", "run", "--acl", "acl.json", "--golden", "net/golden", "-f", "net/model.json"]
         # The program writes to the outputs of the process itself.
-        words += ["--notify", hook.url, "--", *program]
+        words += ["-o", "ran", "--notify", hook.url, "--", *program]
         done = subprocess.run(words, cwd=str(lab), stderr=subprocess.PIPE, universal_newlines=True)
     last = checked(hook.documents[-1])
     assert (last["command"], last["event"], last["exit_code"]) == ("run", "end", done.returncode) == ("run", "end", 0), done.stderr
