@@ -112,7 +112,12 @@ class Teller:
         document = notification(event, job.id, job.command, text, job=job.id, run=run and run.id, url=url, out=out, **more)
 
         def done() -> None:
-            self._queue.note_told(job, bit)
+            try:
+                self._queue.note_told(job, bit)
+            except GoldwatchError as error:
+                # This server tells it no more; the next one does, as where the queue is closed by now.
+                log.debug("notify: %s", error)
+                return
             if bit == TOLD_END:
                 self._sent -= {(job.id, TOLD_DIVERGENCE), (job.id, TOLD_END)}
 
