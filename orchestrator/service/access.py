@@ -17,7 +17,7 @@ from .tokens import Token, Tokens, cookie_value, holds_cookie
 _TRIES, _TRIES_S, _ASKING = 10, 60.0, 1024
 _LOGGED_OUT = 65536
 _SEGMENT = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*\Z", re.A)
-OWN_PATHS = ("api", "healthz", "jobs", "login", "logout", "metrics", "runs", "static")
+OWN_PATHS = ("api", "diff", "healthz", "jobs", "login", "logout", "metrics", "runs", "static")
 """First parts of the service's own paths: a path before them that begins so could not be told from them."""
 
 BEARER = "bearer "
