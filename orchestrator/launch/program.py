@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -75,6 +76,7 @@ class Program:
         self._looked_at = -1e9
         self._said = False
         self._left = False
+        self._leave_end = self._leave_start = -1
 
     def start(self) -> None:
         """Start it, with this process's environment and standard input.
@@ -98,6 +100,7 @@ class Program:
             raise InputError(
                 "%s cannot be started: %s" % (self.words[0], reason), hint="name a program that can be run after --"
             ) from error
+        self._leave_end, self._leave_start = os.pipe()
         for source, target in zip((self._process.stdout, self._process.stderr), self._targets):
             thread = threading.Thread(target=self._pass_on, args=(source, target), daemon=True)
             thread.start()
@@ -113,10 +116,15 @@ class Program:
             refuse_writing(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
-        """Copy what the program writes to the log and to our own output; there an unfinished last line is ended."""
+        """Copy what the program writes to the log and to our own output, until it is left running; there an unfinished line is ended."""
         shown = _Shown(target, self.beside)
+        waiting = select.poll()
+        for end in (source.fileno(), self._leave_end):
+            waiting.register(end, select.POLLIN)
         while True:
-            data = os.read(source.fileno(), _READ_BYTES)
+            ready = {end for end, _ in waiting.poll()}
+            # What comes from now on another process reads: one of two readers would take what the other waits for.
+            data = b"" if self._leave_end in ready else os.read(source.fileno(), _READ_BYTES)
             with self._lock:
                 if not data:
                     shown.end()
@@ -189,9 +197,18 @@ class Program:
             return
         self._left = True
         self.say("warning: left running: %s; what they still dump is not judged" % _names(self._living()))
+        self._end_reading()
         for source in (self._process.stdout, self._process.stderr):
             assert self._stream is not None
             subprocess.Popen(["cat"], stdin=source, stdout=self._stream, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def _end_reading(self) -> None:
+        """Have our threads read nothing any more."""
+        os.close(self._leave_start)
+        self._leave_start = -1
+        for thread in self._threads:
+            # One that cannot write looks here before it reads again.
+            thread.join(_OUTPUT_WAIT_S)
 
     def kill(self) -> None:
         """End its whole group now."""
@@ -223,6 +240,11 @@ class Program:
             self._family.close()
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            for descriptor in (self._leave_start, self._leave_end):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._leave_start = self._leave_end = -1
         with self._lock:
             stream, self._stream = self._stream, None
             if stream is not None:

@@ -47,7 +47,7 @@ class RunList {
   async show() {
     const query = this.query();
     query.set('limit', this.limit);
-    const asked = query.toString(), found = await ask('/api/runs?' + asked);
+    const asked = query.toString(), found = await ask(API + '/runs?' + asked);
     // What was asked for last counts, not what comes last.
     const now = this.query();
     now.set('limit', this.limit);
@@ -64,7 +64,7 @@ class RunList {
 
   line(run) {
     const verdict = run.verdict || 'running';
-    const link = make('a', {href: '/runs/' + run.id, 'data-run': run.id, title: printable(run.path)}, breakable(printable(nameOf(run))));
+    const link = make('a', {href: BASE + '/runs/' + run.id, 'data-run': run.id, title: printable(run.path)}, breakable(printable(nameOf(run))));
     const progress = run.state === 'running' && run.progress !== null ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : [words(run.state)];
     const cells = [
       ['', make('span', {class: 'verdict', 'data-is': verdict}, run.verdict || 'none so far')], ['name', link], ['name', printable(run.model || '')],
