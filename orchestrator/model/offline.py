@@ -1,30 +1,25 @@
-"""What the json of an om says to somebody who runs it: its inputs, the options of atc, the gears of a dynamic one.
+"""What the json of an om says to somebody who runs it: its inputs, and how it was made.
 
-Sources: the vendor's public pages on atc's options (dynamic batch, image size, dims, ``input_shape_range``) and on AIPP; GE's public code
-for the attributes: ``aipp`` of a Data (and of an Aipp, which a fusion may take away) holds the settings by their names in the AIPP file,
-modes and formats as the numbers of its message; newer compilers put them as a json into ``aipp_config_path`` of the Aipp.
+Sources: the vendor's public pages on AIPP; GE's public code for the attributes: ``aipp`` of a Data (and of an Aipp, which a fusion
+may take away) holds the settings by their names in the AIPP file, modes and formats as the numbers of its message; newer compilers put
+them as a json into ``aipp_config_path`` of the Aipp.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from ..elements import BY_GE_NAME
 from ..errors import FormatError
 from ..filesystem.inputs import read_input
+from .atc_command import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json
-
-BATCH, IMAGE_SIZE, DIMS, SHAPE = "batch", "image size", "dims", "shape"
-"""What of an om is dynamic."""
 
 _DATA, _AIPP, _OUTPUT = ("Data", "AnnData"), "Aipp", "NetOutput"
 # Fed by whoever runs the om, in its own way: which gear, and the settings of a dynamic AIPP.
 _NOT_FED = ("ascend_mbatch_shape_data", "ascend_dynamic_aipp_data")
-_GEARS = ((BATCH, "dynamic_batch_size"), (IMAGE_SIZE, "dynamic_image_size"), (DIMS, "dynamic_dims"))
 _VALUES = ("s", "i", "f", "b")
 
 
@@ -63,8 +58,8 @@ class OfflineModel:
         In the json.
     outputs
         How many it has.
-    options
-        Those of the command line that made it, without dashes.
+    command
+        The command line that made it; empty where it does not tell.
     attributes
         ``soc_version``, ``atc_version``, ``opp_version``, as far as it has them.
     """
@@ -73,8 +68,13 @@ class OfflineModel:
     name: str
     inputs: Tuple[OmInput, ...]
     outputs: int
-    options: Mapping[str, str]
+    command: str
     attributes: Mapping[str, str]
+
+    @property
+    def options(self) -> Dict[str, str]:
+        """The options of the command that made it."""
+        return atc_options(self.command)
 
     @property
     def soc_version(self) -> str:
@@ -82,20 +82,13 @@ class OfflineModel:
         return self.options.get("soc_version") or self.attributes.get("soc_version", "")
 
     @property
-    def dynamic(self) -> Optional[str]:
-        """What of it is told only when it runs: one of :data:`BATCH` …; None where all is fixed."""
-        for kind, option in _GEARS:
-            if self.options.get(option):
-                return kind
-        ranged = "input_shape_range" in self.options or "~" in self.options.get("input_shape", "")
-        return SHAPE if ranged or any(dim < 0 for each in self.inputs for dim in each.shape) else None
-
-    @property
-    def gears(self) -> List[Tuple[int, ...]]:
-        """The gears that it was compiled for; none where any shape (in a range) will do."""
-        text = next((self.options[option] for _, option in _GEARS if self.options.get(option)), "")
-        groups = text.split(";") if self.dynamic != BATCH else text.split(",")
-        return [tuple(int(part) for part in group.split(",")) for group in groups if re.match(r"\d+(,\d+)*\Z", group)]
+    def dynamic(self) -> Optional[Dynamic]:
+        """What of its inputs is told only when it runs; None where all is fixed."""
+        shapes = {each.name: each.shape for each in self.inputs}
+        found = dynamic_of(self.command)
+        if found is not None:
+            return found._replace(shapes={**shapes, **found.shapes})
+        return Dynamic(SHAPE, shapes) if any(dim < 0 for shape in shapes.values() for dim in shape) else None
 
 
 def read_offline_model(path: str) -> OfflineModel:
@@ -121,24 +114,7 @@ def read_offline_model(path: str) -> OfflineModel:
     named = [(str(op.get("name")), op) for op in data]
     inputs = [_input(op, name, _aipp(op) or images.get(name, {})) for name, op in named if not name.startswith(_NOT_FED)]
     outputs = [len(op.get("input") or ()) for op in ops if op.get("type") == _OUTPUT]
-    return OfflineModel(path, str(tree.get("name", "")), tuple(inputs), sum(outputs), atc_options(command), attributes)
-
-
-def atc_options(command: str) -> Dict[str, str]:
-    """Return the options of atc's command line, ``--name=value`` or ``--name value``; quotes are the shell's."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    found: Dict[str, str] = {}
-    name = ""
-    for word in words[1:]:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            found[name] = value
-        elif name and not found[name]:
-            found[name] = word
-    return found
+    return OfflineModel(path, str(tree.get("name", "")), tuple(inputs), sum(outputs), command, attributes)
 
 
 def _input(op: Dict[str, Any], name: str, aipp: Mapping[str, Any]) -> OmInput:
