@@ -16,7 +16,7 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from ..adapters.launch import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
-from ..model.atc_command import BATCH, DIMS, SHAPE, Dynamic
+from ..model.atc import BATCH, DIMS, SHAPE, Dynamic
 from ..processes import own_python
 
 AIS_BENCH, MSAME, PYACL, PROGRAM = "ais_bench", "msame", "pyacl", "program"
@@ -155,7 +155,7 @@ def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) 
 
 def _msame(environ: Mapping[str, str]) -> Runner:
     path = shutil.which(MSAME, path=environ.get("PATH", ""))
-    return Runner(MSAME, path) if path else Runner(MSAME, "", "it is not on PATH; build it from the vendor's tools and add its folder to PATH")
+    return Runner(MSAME, path or "", "" if path else "it is not on PATH; build it from the vendor's tools and add its folder to PATH")
 
 
 def dynamic_arguments(run: Run) -> List[str]:
@@ -194,7 +194,7 @@ def _of_ais_bench(runner: Runner, run: Run) -> Command:
 
 
 def _of_msame(runner: Runner, run: Run) -> Command:
-    """Return msame's command; it takes the acl.json of its current folder, where --dump true tells it to."""
+    """Return msame's command. It reads ./acl.json where there is one; ``--dump true`` would write one of its own over that."""
     words = [runner.where, "--model", run.om, "--output", run.output, "--outfmt", "BIN", "--device", str(run.device)]
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
@@ -202,7 +202,7 @@ def _of_msame(runner: Runner, run: Run) -> Command:
         return Command(words, {}, run.output)
     if os.path.basename(run.acl_json) != "acl.json":
         raise UsageError("msame reads the file acl.json of its folder: %s is called otherwise" % run.acl_json)
-    return Command(words + ["--dump", "true"], {}, os.path.dirname(os.path.abspath(run.acl_json)))
+    return Command(words, {}, os.path.dirname(os.path.abspath(run.acl_json)))
 
 
 def _of_pyacl(runner: Runner, run: Run) -> Command:
@@ -233,7 +233,7 @@ _FILE = re.compile(r"(?P<name>.+?)_(?:output_)?(?P<number>[0-9]{1,4})\.(?:npy|bi
 
 
 def written_outputs(folder: str) -> List[str]:
-    """Return the outputs that a runner wrote at or below a folder, in the order of the om's; of the newest folder where there are several."""
+    """Return the outputs that a runner wrote at or below a folder, in the order of the om's; of several folders the newest one's."""
     newest: Tuple[float, Dict[int, str]] = (-1.0, {})
     for base, found in _numbered(folder):
         newest = max(newest, (os.stat(base).st_mtime, found), key=lambda entry: entry[0])

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, require_file
 from ..naming import printable
@@ -112,7 +112,8 @@ class Atc:
         self._run(self.convert_command(options, out), None)
         made = [path for path in _oms(stem) if before.get(path) != os.stat(path).st_mtime_ns]
         if not made:
-            raise ProgramFailed("atc ended well and wrote no %s.om" % stem, 0, hint="run it by itself and look at its log (ASCEND_PROCESS_LOG_PATH)")
+            hint = "run it by itself and look at its log (ASCEND_PROCESS_LOG_PATH)"
+            raise ProgramFailed("atc ended well and wrote no %s.om" % stem, 0, hint=hint)
         return made[0]
 
     def _run(self, command: Sequence[str], made: Optional[str]) -> None:
@@ -125,7 +126,8 @@ class Atc:
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                 )  # fmt: skip
             except OSError as error:
-                raise EnvironmentProblem("%s cannot be started: %s" % (self.path, error.strerror), hint="name another atc with --atc") from error
+                text = "%s cannot be started: %s" % (self.path, error.strerror)
+                raise EnvironmentProblem(text, hint="name another atc with --atc") from error
         text = done.stdout[-_ERROR_BYTES:].decode("utf-8", "replace")
         shown = " ".join(shlex.quote(word) for word in command)
         if done.returncode:
