@@ -13,7 +13,6 @@ from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
-from ..naming import printable
 from ..wording import listed
 
 STATE_FILE = "locate.json"
@@ -41,8 +40,8 @@ class Step:
         The files that decide it, by role.
     leaves
         Files and folders that it makes, which are removed before it is done anew.
-    good
-        Exit codes after which it is done.
+    is_done
+        Tells by its exit code whether it need not be done again.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Step:
     settings: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     leaves: Sequence[str] = ()
-    good: Sequence[int] = (0,)
+    is_done: Callable[[int], bool] = lambda code: code == 0
 
 
 class Steps:
@@ -116,7 +115,7 @@ class Steps:
         self._keep(step.name, record)
         start = time.monotonic()
         code = step.does(began)
-        if code in step.good:
+        if step.is_done(code):
             files = {role: _signature(path) for role, path in step.files.items()}
             self._keep(step.name, dict(record, files=files, exit_code=code, seconds=round(time.monotonic() - start, 3), done=True))
         return code
@@ -180,8 +179,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     elif os.path.isdir(path):
         shutil.rmtree(path)
-
-
-def shown(words: Sequence[str]) -> str:
-    """Return a command for a sentence."""
-    return " ".join(map(printable, words))

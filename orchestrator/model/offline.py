@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 from ..elements import BY_GE_NAME
 from ..errors import FormatError
 from ..filesystem.inputs import read_input
-from .atc_command import SHAPE, Dynamic, atc_options, dynamic_of
+from .atc import SHAPE, Dynamic, atc_options, dynamic_of
 from .omjson import AIPP_ATTRS, MAX_BYTES, parse_json
 
 _DATA, _AIPP, _OUTPUT = ("Data", "AnnData"), "Aipp", "NetOutput"

@@ -1,0 +1,237 @@
+"""``goldwatch locate``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
+
+import click
+
+from ..errors import EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..launch.runners import RUNNERS
+from ..launch.toolkit import Atc
+from ..locate.plan import Plan, Request, make_plan, out_of, require_place
+from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
+from ..locate.shapes import shapes_text
+from ..locate.steps import Step, Steps
+from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
+from .common import columns_of, format_option, print_json, put_line, put_wrapped, say, verbosity_options
+from .shell import shell_lines, shell_word
+
+_UNTIL = ("inputs", "golden", "run")
+
+
+@click.command(context_settings={"allow_interspersed_args": True})
+@click.argument("model", type=click.Path(readable=False))
+@click.argument("om", type=click.Path(readable=False))
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM …]")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input (.npy, or raw); others get random values.")
+@click.option("-o", "--out", metavar="OUT", help="Folder for all that is made.  [default: {om}_located]")
+@click.option("-f", "--om-json", "om_json", metavar="OM.json", help="The om's json, where atc is elsewhere.")
+@click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of the random values.")
+@click.option("--shapes", metavar="SHAPES", help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.")
+@click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, metavar="N", help="The device that runs it.")
+@click.option("--runner", type=click.Choice(RUNNERS), help="What runs the om.  [default: the first that is there]")
+@click.option("--runner-python", metavar="PATH", help="The Python that has ais_bench, or acl.  [default: found]")
+@click.option("--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]")
+@click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
+@click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_FAILED, show_default=True,
+              help="Which dumps stay after their comparison.")  # fmt: skip
+@click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
+@click.option("--force", is_flag=True, help="In an OUT of another search do again what has changed.")
+@format_option
+@verbosity_options
+def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **given: Any) -> int:
+    """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps, a comparison while it runs.
+
+    MODEL is a prototxt (its caffemodel beside it), a frozen .pb or a SavedModel of TensorFlow 1.15, an .onnx, or a second om, whose
+    values are golden then. OM is the .om, or its json where a program behind -- runs it; {om}, {acl_json}, {inputs}, {output},
+    {device} and {shapes} in its words stand for what they say.
+
+    \b
+    The plan is shown first, with all that is missing. Each step is a command of
+    goldwatch, atc or the runner; the same call goes on where it was stopped.
+
+    Exit code: the verdict's (0, 1, 3), 4 where something is missing, 5 where the program failed.
+
+    Example: goldwatch locate model.onnx model.om -o out
+    """
+    out = out if out is not None else out_of(om)
+    require_place(out)
+    names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep")
+    request = Request(model, om, out, words=program, **{name: given[name] for name in names})
+    told = _Told(given["quiet"], given["output_format"] == "json")
+    if given["dry_run"]:
+        with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
+            return _show_plan(request, folder, told)
+    existed = os.path.isdir(out)
+    os.makedirs(out, exist_ok=True)
+    try:
+        steps = Steps(out, told.step, given["force"])
+        plan = _planned(request, steps, out)
+        told.plan(plan)
+        plan.refuse()
+    except BaseException:
+        if not existed and not os.listdir(out):
+            os.rmdir(out)
+        raise
+    search = Search(plan, steps, told.execute, told.line)
+    search.refuse_others()
+    results = [search.do(case, given["until"]) for case in plan.cases]
+    return _tell(search, results, told, given["until"])
+
+
+def _planned(request: Request, steps: Steps, out: str) -> Plan:
+    """Return the plan; the json of an om is a step like others, whose outcome is kept in ``out``."""
+
+    def make_json(name: str, om: str, atc: Atc) -> str:
+        path = os.path.join(out, JSON if name == "model" else GOLDEN_JSON)
+
+        def does(began: bool) -> int:
+            atc.to_json(om, path)
+            return EXIT_PASS
+
+        role = "the om" if name == "model" else "the golden om"
+        steps.run(Step(name, does, atc.json_command(om, path), {}, {role: om}, [path]))
+        return path
+
+    return make_plan(request, make_json)
+
+
+def _show_plan(request: Request, folder: str, told: "_Told") -> int:
+    """Show the plan and the commands of a search that is not started."""
+    quiet = _Told(True, False)
+    plan = _planned(request, Steps(folder, quiet.step), folder)
+    search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
+    commands = [] if plan.problems else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
+    if plan.atc is not None and plan.offline is not None:
+        commands.insert(0, plan.atc.json_command(request.om, os.path.join(request.out, JSON)))
+    temporary = os.path.join(folder, "")
+    commands = [[word.replace(temporary, os.path.join(request.out, "")) for word in words] for words in commands]
+    if told.as_json:
+        plan.refuse()
+        lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
+        print_json({"plan": lines, "steps": [{"command": words} for words in commands]})
+        return EXIT_PASS
+    for line in plan.lines():
+        put_line(line.replace(temporary, os.path.join(request.out, "")))
+    for words in commands:
+        for line in shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9):
+            put_line(line) if columns_of(sys.stdout) is None else sys.stdout.write(line + "\n")
+    plan.refuse()
+    return EXIT_PASS
+
+
+class _Told:
+    """What a search says, and its commands: each is parsed as if it had been typed.
+
+    Parameters
+    ----------
+    quiet
+        Say nothing but results and errors.
+    as_json
+        Only one document is printed on stdout.
+    """
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self.quiet = quiet
+        self.as_json = as_json
+
+    def line(self, text: str) -> None:
+        """Say a line of progress, or a warning."""
+        say(text, self.quiet and not text.startswith("warning"))
+
+    def plan(self, plan: Plan) -> None:
+        """Show the plan."""
+        for line in plan.lines():
+            self.line(line)
+
+    def step(self, command: Sequence[str], is_done: bool) -> None:
+        """Show a step's command before it is done, or that it was done before."""
+        words = [shell_word(word) for word in command]
+        for line in shell_lines(("done: " if is_done else "$ ") + words[0], words[1:], columns_of(sys.stderr) or 10**9):
+            if not self.quiet:
+                sys.stderr.write(line + "\n")
+
+    def execute(self, words: Sequence[str]) -> int:
+        """Do a command of goldwatch; only a comparison in text form is printed on stdout."""
+        from . import goldwatch
+
+        compares = words[0] in ("run", "compare")
+        words = list(words)
+        more = (["--format", "json"] if self.as_json and compares else []) + (["-q"] if self.quiet and "-q" not in words else [])
+        at = words.index("--") if "--" in words else len(words)
+        words[at:at] = more
+        with _stdout(None if self.as_json and compares else sys.stdout if compares else sys.stderr):
+            code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
+        return code if isinstance(code, int) else EXIT_PASS
+
+
+@contextlib.contextmanager
+def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
+    """Have stdout go to a stream; to nowhere for None."""
+    if stream is not None:
+        with contextlib.redirect_stdout(stream):
+            yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str]) -> int:
+    """Print what the search came to; return the exit code."""
+    code = worst(result.code for result in results)
+    if told.as_json:
+        print_json(_document(search, results, code))
+        return code
+    for note in search.notes:
+        told.line("note: " + note)
+    if until is not None and until != RUN:
+        put_line("%s: done up to the step %s" % (search.plan.request.out, until))
+        return code
+    if len(results) > 1:
+        put_line("")
+        for result in results:
+            put_line(_case_line(result))
+    _tell_end(results, code)
+    return code
+
+
+def _case_line(result: CaseResult) -> str:
+    verdict = "program failed" if result.run is None or result.code == EXIT_PROGRAM_FAILED else result.run.summary.verdict
+    final = "" if result.final is None else ", outputs %s" % result.final.summary.verdict
+    culprit = "" if result.culprit is None else ": %s" % result.culprit
+    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprit)
+
+
+def _tell_end(results: List[CaseResult], code: int) -> None:
+    """Print the verdict of the whole search."""
+    culprits: Dict[str, int] = {}
+    for result in results:
+        if result.culprit is not None:
+            culprits[result.culprit] = culprits.get(result.culprit, 0) + 1
+    for name, count in culprits.items():
+        put_wrapped("culprit: %s%s" % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""))
+    if not culprits and code == EXIT_PASS:
+        put_wrapped("outputs agree within their limits")
+    for result in results:
+        page = os.path.join(result.folder, "report.html")
+        if os.path.isfile(page):
+            put_line("page: %s" % page)
+
+
+def _document(search: Search, results: List[CaseResult], code: int) -> Dict[str, Any]:
+    culprits = list(dict.fromkeys(result.culprit for result in results if result.culprit is not None))
+    return {
+        "out": search.plan.request.out,
+        "exit_code": code,
+        "culprits": culprits,
+        "runs": [result.document() for result in results],
+        "steps": search.steps.commands,
+        "notes": list(search.notes),
+    }
