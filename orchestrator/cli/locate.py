@@ -6,19 +6,25 @@ import contextlib
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
-from ..errors import EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
 from ..launch.runners import RUNNERS
 from ..launch.toolkit import Atc
+from ..locate.bundle import write_bundle
+from ..locate.narrowing import Narrowed, Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, make_plan, out_of, require_place
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
 from ..locate.shapes import shapes_text
 from ..locate.steps import Step, Steps
+from ..naming import printable
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
+from ..wording import listed, plural, size_text
 from .common import columns_of, format_option, print_json, put_line, put_wrapped, say, verbosity_options
+from .outputs import require_room
 from .shell import shell_lines, shell_word
 
 _UNTIL = ("inputs", "golden", "run")
@@ -41,6 +47,8 @@ _UNTIL = ("inputs", "golden", "run")
 @click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
 @click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_FAILED, show_default=True,
               help="Which dumps stay after their comparison.")  # fmt: skip
+@click.option("--narrow", is_flag=True, help="Then cut the culprit's part out, convert and run it, smaller and smaller.")
+@click.option("--bundle", metavar="FILE.tar", help="With the smallest part that fails, for somebody else (--narrow comes with it).")
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
 @click.option("--force", is_flag=True, help="In an OUT of another search do again what has changed.")
@@ -64,6 +72,11 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     out = out if out is not None else out_of(om)
     require_place(out)
     names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep")
+    if given["bundle"] is not None:
+        require_room("--bundle %s" % given["bundle"], given["bundle"], out)
+    narrows = given["narrow"] or given["bundle"] is not None
+    if narrows and given["until"] is not None:
+        raise UsageError("--until ends before --narrow and --bundle begin")
     request = Request(model, om, out, words=program, **{name: given[name] for name in names})
     told = _Told(given["quiet"], given["output_format"] == "json")
     if given["dry_run"]:
@@ -83,7 +96,34 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     search = Search(plan, steps, told.execute, told.line)
     search.refuse_others()
     results = [search.do(case, given["until"]) for case in plan.cases]
-    return _tell(search, results, told, given["until"])
+    failing = next((result for result in results if result.code == EXIT_FAIL), None)
+    smaller = _narrowed(search, failing, given, told) if narrows else None
+    return _tell(search, results, told, given["until"], smaller)
+
+
+@dataclass
+class _Smaller:
+    """What came of a search for the smallest part that fails: the cuts, the smallest that fails alone, and the archive."""
+
+    cuts: List[Narrowed]
+    smallest: Optional[Narrowed] = None
+    bundle: Optional[str] = None
+    files: int = 0
+
+
+def _narrowed(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> _Smaller:
+    """Search for the smallest part that fails, and pack it."""
+    if failing is None:
+        told.line("note: no run fails: there is nothing to cut out")
+        return _Smaller([])
+    names = ("device", "runner", "runner_python", "python", "atc", "keep")
+    options = [word for name in names if given[name] for word in ("--" + name.replace("_", "-"), str(given[name]))]
+    found = _Smaller(Narrowing(search, failing, options).cuts())
+    found.smallest = smallest_failing(found.cuts)
+    if given["bundle"] is not None and found.smallest is not None and search.plan.offline is not None and search.plan.runner is not None:
+        found.files = len(write_bundle(given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name))
+        found.bundle = given["bundle"]
+    return found
 
 
 def _planned(request: Request, steps: Steps, out: str) -> Plan:
@@ -183,11 +223,11 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         yield
 
 
-def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str]) -> int:
+def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str], smaller: Optional[_Smaller]) -> int:
     """Print what the search came to; return the exit code."""
     code = worst(result.code for result in results)
     if told.as_json:
-        print_json(_document(search, results, code))
+        print_json(_document(search, results, code, smaller))
         return code
     for note in search.notes:
         told.line("note: " + note)
@@ -199,7 +239,25 @@ def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optiona
         for result in results:
             put_line(_case_line(result))
     _tell_end(results, code)
+    if smaller is not None:
+        _tell_smaller(smaller)
     return code
+
+
+def _tell_smaller(smaller: _Smaller) -> None:
+    for cut in smaller.cuts:
+        verdict = {EXIT_PASS: "passes", EXIT_FAIL: "fails"}.get(cut.code, "is incomplete")
+        put_line("  %s alone %s: %s" % (_few(cut.layers), verdict, cut.folder))
+    if smaller.smallest is not None:
+        put_wrapped("smallest part that fails alone: %s (%s)" % (_few(smaller.smallest.layers), smaller.smallest.folder))
+    elif smaller.cuts:
+        put_wrapped("no part fails alone: the fault needs what is around it")
+    if smaller.bundle is not None:
+        put_wrapped("bundle: %s: %s, %s" % (smaller.bundle, plural(smaller.files, "file"), size_text(os.path.getsize(smaller.bundle))))
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed([printable(name) for name in names], 4)
 
 
 def _case_line(result: CaseResult) -> str:
@@ -225,13 +283,20 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
             put_line("page: %s" % page)
 
 
-def _document(search: Search, results: List[CaseResult], code: int) -> Dict[str, Any]:
+def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller]) -> Dict[str, Any]:
     culprits = list(dict.fromkeys(result.culprit for result in results if result.culprit is not None))
     return {
         "out": search.plan.request.out,
         "exit_code": code,
         "culprits": culprits,
         "runs": [result.document() for result in results],
+        "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
+        "smallest": _cut_document(smaller.smallest) if smaller is not None and smaller.smallest is not None else None,
+        "bundle": smaller.bundle if smaller is not None else None,
         "steps": search.steps.commands,
         "notes": list(search.notes),
     }
+
+
+def _cut_document(cut: Narrowed) -> Dict[str, Any]:
+    return {"folder": cut.folder, "layers": list(cut.layers), "exit_code": cut.code}

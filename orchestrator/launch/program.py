@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from typing import Any, BinaryIO, Callable, Collection, ContextManager, Dict, List, Optional, Sequence
@@ -21,6 +20,7 @@ LOG_FILE = "program.log"
 _READ_BYTES = 1 << 16
 _OUTPUT_WAIT_S = 2.0
 _LOOK_S = 0.2
+_STDERR = 2
 
 
 class Program:
@@ -256,7 +256,7 @@ def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -
     ProgramFailed
         It failed.
     """
-    program = Program(words, log, sys.__stderr__.fileno(), sys.__stderr__.fileno(), say=say)
+    program = Program(words, log, _STDERR, _STDERR, say=say)
     program.start()
     try:
         while not program.ended():

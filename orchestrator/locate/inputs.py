@@ -114,8 +114,8 @@ def pair_inputs(
     if couples is None:
         return done
     names = {name for model, om in couples for name in (model.name, om.name)}
-    for option, given in (("-i", files), ("--shapes", shapes)):
-        for name in given:
+    for option, named in (("-i", list(files)), ("--shapes", list(shapes))):
+        for name in named:
             if name not in names:
                 near = nearest_names(name, sorted(names))
                 more = "; did you mean %s?" % printable(near[0]) if near else ""
@@ -123,7 +123,7 @@ def pair_inputs(
                     "%s names %s, which is no input: they are %s%s" % (option, printable(name), _listed(sorted(names)), more)
                 )
     for model, om in couples:
-        given = shapes.get(om.name, shapes.get(model.name))
+        given = shapes[om.name] if om.name in shapes else shapes.get(model.name)
         pair = _pair(original, model, om, given, done)
         if pair is not None:
             file = files.get(model.name, files.get(om.name))
@@ -141,7 +141,6 @@ def _couples(
     if len(known) == len(om_inputs):
         unused = [name for name in theirs if name not in known]
         if unused:
-            done.notes.append("the model's input %s is none of the om's: it gets random values too" % _listed(unused))
             done.problems.append(
                 "the om has no input %s, which the model has: is it the om of this model?" % _listed(unused)
             )
@@ -342,7 +341,7 @@ def write_inputs(pairs: Sequence[InputPair], folder: str, seed: int) -> List[str
         A file cannot be used.
     """
     os.makedirs(folder, exist_ok=True)
-    said = []
+    said: List[str] = []
     for number, (pair, files) in enumerate(zip(pairs, input_files(pairs, folder))):
         values = read_values(pair) if pair.file is not None else random_values(pair, seed, number)
         golden, device = _both_sides(pair, values, said)

@@ -230,7 +230,9 @@ def _runner(plan: Plan) -> Optional[Runner]:
     """Return what runs the om; None, and a problem, where nothing can."""
     request = plan.request
     if request.words:
-        if _tried(plan, lambda: find_program(request.words) or True) is None:
+        before = len(plan.problems)
+        _tried(plan, lambda: find_program(request.words))
+        if len(plan.problems) > before:
             return None
         if not any("{acl_json}" in word for word in request.words):
             plan.notes.append("no word of the program holds {acl_json}: it must give the acl.json that is written to aclInit by itself")

@@ -102,7 +102,7 @@ class Preprocessing:
             return data.reshape(1, height, width)
         if self.form == RGB:
             planes = data.reshape(height, width, 3).transpose(2, 0, 1)
-            return planes[::-1] if self._settings.get("rbuv_swap_switch") else planes
+            return np.asarray(planes[::-1] if self._settings.get("rbuv_swap_switch") else planes)
         light = data[: height * width].reshape(height, width)
         chroma = data[height * width :].reshape(height // 2, width // 2, 2)
         chroma = chroma[..., ::-1] if self._settings.get("rbuv_swap_switch") else chroma
