@@ -21,7 +21,7 @@ from .slices import sliced
 Array = Any
 
 FIRST_TIMESTAMP_US = 1767323045000000
-NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "Send", "Recv")
+NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "StreamMerge", "Send", "Recv")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class DeviceModel:
 
     def dumped_ops(self) -> List[DeviceOp]:
         """Return the ops that a device dumps."""
-        return [op for op in self.ops if op.type not in NEVER_DUMPED]
+        return [op for op in self.ops if op.type not in NEVER_DUMPED and not op.attributes.get("_no_task")]
 
     def dump_tensors(self, op: DeviceOp) -> Tuple[List[TensorData], List[TensorData]]:
         """Return the inputs and outputs of one dump file."""
