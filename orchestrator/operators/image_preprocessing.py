@@ -124,7 +124,8 @@ class Preprocessing:
         )
         values = planes.astype(np.int64) - (before[:, None, None] if from_yuv else 0)
         values = np.tensordot(matrix, values, 1) >> 8
-        return np.clip(values + (0 if from_yuv else behind[:, None, None]), 0, 255).astype(np.float64)
+        values = np.clip(values + (0 if from_yuv else behind[:, None, None]), 0, 255)
+        return np.asarray(values, np.float64)
 
     def _normalised(self, values: np.ndarray) -> np.ndarray:
         def each(name: str, otherwise: float) -> np.ndarray:
