@@ -25,6 +25,7 @@ from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from ..wording import listed, plural, size_text
 from .common import columns_of, format_option, print_json, put_line, put_wrapped, say, verbosity_options
 from .outputs import require_room
+from .result_text import verdict_line
 from .shell import shell_lines, shell_word
 
 _UNTIL = ("inputs", "golden", "run")
@@ -199,15 +200,15 @@ class _Told:
                 sys.stderr.write(line + "\n")
 
     def execute(self, words: Sequence[str]) -> int:
-        """Do a command of goldwatch; only a comparison in text form is printed on stdout."""
+        """Do a command of goldwatch: of all that they print only the comparison of the dumps goes to stdout, that of the outputs nowhere."""
         from . import goldwatch
 
-        compares = words[0] in ("run", "compare")
+        runs, compares = words[0] == "run", words[0] == "compare"
         words = list(words)
-        more = (["--format", "json"] if self.as_json and compares else []) + (["-q"] if self.quiet and "-q" not in words else [])
+        more = (["--format", "json"] if self.as_json and runs else []) + (["-q"] if (self.quiet or compares) and "-q" not in words else [])
         at = words.index("--") if "--" in words else len(words)
         words[at:at] = more
-        with _stdout(None if self.as_json and compares else sys.stdout if compares else sys.stderr):
+        with _stdout(None if compares or (self.as_json and runs) else sys.stdout if runs else sys.stderr):
             code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_PASS
 
@@ -234,6 +235,12 @@ def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optiona
     if until is not None and until != RUN:
         put_line("%s: done up to the step %s" % (search.plan.request.out, until))
         return code
+    for result in results if len(results) == 1 else ():
+        if result.run is not None and not result.is_shown:
+            put_wrapped(verdict_line(result.run))
+            put_wrapped(result.run.sentence)
+        if result.final is not None:
+            put_wrapped("outputs of the network: %s" % verdict_line(result.final))
     if len(results) > 1:
         put_line("")
         for result in results:

@@ -39,6 +39,8 @@ class CaseResult:
         0, 1, 3, or that of a program that failed.
     run, final
         The comparison of the dumps, and that of the outputs; None where there was none.
+    is_shown
+        The comparison of the dumps was made just now, and has printed what it found.
     """
 
     case: Case
@@ -46,6 +48,7 @@ class CaseResult:
     code: int
     run: Optional[RunResult] = None
     final: Optional[RunResult] = None
+    is_shown: bool = False
 
     @property
     def culprit(self) -> Optional[str]:
@@ -130,11 +133,13 @@ class Search:
             name = step.name.rpartition("/")[2]
             if name == FINAL and not self._has_outputs(case):
                 continue
+            known = self.steps.outcome(step.name)
             code = self.steps.run(step)
             if name in (RUN, FINAL):
                 result.code = worst((result.code, code))
                 opened = stored_result(step.leaves[0]) if os.path.isdir(step.leaves[0]) else None
                 result.run, result.final = (opened, result.final) if name == RUN else (result.run, opened)
+                result.is_shown = result.is_shown or (name == RUN and known is None)
             if name == RUN and code not in _JUDGED:
                 return result
             if name == until:
