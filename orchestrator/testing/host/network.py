@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from ...adapters.caffe.layer_table import DATA_TYPES
 from ...elements import BY_NAME
 from ...errors import InputError
 from ...operators import CAFFE, ONNX, TENSORFLOW
@@ -16,7 +15,7 @@ from ...recomputing.nodes import Call, OnnxNodes
 from ...recomputing.tf_nodes import TfNodes
 from ...submodel.caffe_original import CaffeOriginal
 from ...submodel.onnx_original import OnnxOriginal
-from ...submodel.original import read_original
+from ...submodel.original import MODEL_INPUTS, read_original
 from ...submodel.tf_original import INPUT_TYPES, TfOriginal
 
 Array = Any
@@ -130,7 +129,7 @@ class Network:
         shapes = original.shapes()
         found = [NetworkInput(name, (-1, k), "float32", shapes.get((-1, k))) for k, name in enumerate(original.input_fields)]
         for number, kind in enumerate(original.types):
-            if kind in DATA_TYPES:
+            if kind in MODEL_INPUTS:
                 tops = enumerate(original.tensors[number])
                 found += [NetworkInput(top, (number, k), "float32", shapes.get((number, k))) for k, top in tops]
         return found

@@ -246,6 +246,15 @@ class Acl:
     def free(self, address: int) -> int:
         return SUCCESS if self._memory.free(address) else RT_PARAM_INVALID
 
+    def malloc_host(self, size: int) -> Tuple[int, int]:
+        return (self._memory.allocate(size), SUCCESS) if size > 0 else (0, INVALID_PARAM)
+
+    def free_host(self, address: int) -> int:
+        return self.free(address)
+
+    def get_run_mode(self) -> Tuple[int, int]:
+        return 1, SUCCESS
+
     def memcpy(self, target: int, room: int, source: int, size: int, kind: int) -> int:
         to_device, to_host = kind == 1, kind == 2
         outside = (to_device and not self._memory.holds(target, size)) or (to_host and not self._memory.holds(source, size))
@@ -591,7 +600,8 @@ def fill_module(module: Any, folder: str) -> Acl:
     """Make a module into pyACL's ``acl`` for the host of a folder; return the state behind it."""
     acl = Acl(HostConfig.read(folder))
     names = {
-        "rt": "set_device reset_device get_device_count create_context destroy_context create_stream destroy_stream malloc free memcpy",
+        "rt": "set_device reset_device get_device_count create_context destroy_context create_stream destroy_stream malloc free "
+        "malloc_host free_host get_run_mode memcpy",
         "mdl": "load_from_file unload create_desc get_desc destroy_desc get_num_inputs get_num_outputs get_input_size_by_index "
         "get_output_size_by_index get_input_name_by_index get_output_name_by_index get_input_index_by_name get_input_data_type "
         "get_output_data_type get_input_format get_output_format get_input_dims get_output_dims get_cur_output_dims get_dynamic_batch "
