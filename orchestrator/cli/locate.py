@@ -11,7 +11,8 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
-from ..errors import EXIT_FAIL, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
+from ..launch.program import LOG_FILE
 from ..launch.runners import RUNNERS
 from ..launch.toolkit import Atc
 from ..locate.bundle import write_bundle
@@ -20,15 +21,17 @@ from ..locate.plan import Plan, Request, make_plan, out_of, require_place
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
 from ..locate.shapes import shapes_text
 from ..locate.steps import Step, Steps
+from ..model.gears import without_gear
 from ..naming import printable
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
 from ..wording import listed, plural, size_text
-from .common import columns_of, format_option, print_json, put_line, put_wrapped, say, verbosity_options
+from .common import columns_of, format_option, print_json, put_line, put_wrapped, report_error, say, verbosity_options
 from .outputs import require_room
 from .result_text import verdict_line
 from .shell import shell_lines, shell_word
 
 _UNTIL = ("inputs", "golden", "run")
+_VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
 
 @click.command(context_settings={"allow_interspersed_args": True})
@@ -89,13 +92,14 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
         steps = Steps(out, told.step, given["force"])
         plan = _planned(request, steps, out)
         told.plan(plan)
-        plan.refuse()
+        told.refuse(plan)
     except BaseException:
         if not existed and not os.listdir(out):
             os.rmdir(out)
         raise
     search = Search(plan, steps, told.execute, told.line)
     search.refuse_others()
+    told.is_one_of_many = len(plan.cases) > 1
     results = [search.do(case, given["until"]) for case in plan.cases]
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrowed(search, failing, given, told) if narrows else None
@@ -164,7 +168,7 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
     for words in commands:
         for line in shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9):
             put_line(line) if columns_of(sys.stdout) is None else sys.stdout.write(line + "\n")
-    plan.refuse()
+    told.refuse(plan)
     return EXIT_PASS
 
 
@@ -177,11 +181,17 @@ class _Told:
         Say nothing but results and errors.
     as_json
         Only one document is printed on stdout.
+
+    Attributes
+    ----------
+    is_one_of_many
+        There are several runs: what each found is in its folder, and one table tells of all.
     """
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self.quiet = quiet
         self.as_json = as_json
+        self.is_one_of_many = False
 
     def line(self, text: str) -> None:
         """Say a line of progress, or a warning."""
@@ -192,6 +202,15 @@ class _Told:
         for line in plan.lines():
             self.line(line)
 
+    def refuse(self, plan: Plan) -> None:
+        """Say all that is missing, each by itself; raise InputError where there is anything."""
+        if not self.as_json and len(plan.problems) > 1:
+            for number, problem in enumerate(plan.problems, 1):
+                say("%d. %s" % (number, problem.message))
+                if problem.hint:
+                    say("  hint: " + problem.hint)
+        plan.refuse(told=not self.as_json)
+
     def step(self, command: Sequence[str], is_done: bool) -> None:
         """Show a step's command before it is done, or that it was done before."""
         words = [shell_word(word) for word in command]
@@ -200,15 +219,16 @@ class _Told:
                 sys.stderr.write(line + "\n")
 
     def execute(self, words: Sequence[str]) -> int:
-        """Do a command of goldwatch: of all that they print only the comparison of the dumps goes to stdout, that of the outputs nowhere."""
+        """Do a command of goldwatch: of what they print only the comparison of the dumps goes to stdout."""
         from . import goldwatch
 
         runs, compares = words[0] == "run", words[0] == "compare"
+        silent = compares or (runs and (self.as_json or self.is_one_of_many))
         words = list(words)
         more = (["--format", "json"] if self.as_json and runs else []) + (["-q"] if (self.quiet or compares) and "-q" not in words else [])
         at = words.index("--") if "--" in words else len(words)
         words[at:at] = more
-        with _stdout(None if compares or (self.as_json and runs) else sys.stdout if runs else sys.stderr):
+        with _stdout(None if silent else sys.stdout if runs else sys.stderr):
             code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_PASS
 
@@ -245,6 +265,10 @@ def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optiona
         put_line("")
         for result in results:
             put_line(_case_line(result))
+    if code not in _VERDICTS:
+        for result in results:
+            _tell_failure(result)
+        return code
     _tell_end(results, code)
     if smaller is not None:
         _tell_smaller(smaller)
@@ -267,6 +291,17 @@ def _few(names: Sequence[str]) -> str:
     return listed([printable(name) for name in names], 4)
 
 
+def _tell_failure(result: CaseResult) -> None:
+    """Say on stderr why the program of a run failed, where that is known, and how it goes on."""
+    if result.code in _VERDICTS:
+        return
+    where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
+    message = result.problem.message if result.problem is not None else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
+    again = "the same command goes on with the run: all before it is kept"
+    report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
+                 again if result.problem is None else "%s; %s" % (result.problem.hint, again), False)  # fmt: skip
+
+
 def _case_line(result: CaseResult) -> str:
     verdict = "program failed" if result.run is None or result.code == EXIT_PROGRAM_FAILED else result.run.summary.verdict
     final = "" if result.final is None else ", outputs %s" % result.final.summary.verdict
@@ -279,7 +314,8 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
     culprits: Dict[str, int] = {}
     for result in results:
         if result.culprit is not None:
-            culprits[result.culprit] = culprits.get(result.culprit, 0) + 1
+            name = without_gear(result.culprit)
+            culprits[name] = culprits.get(name, 0) + 1
     for name, count in culprits.items():
         put_wrapped("culprit: %s%s" % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""))
     if not culprits and code == EXIT_PASS:

@@ -13,7 +13,7 @@ from ..launch.toolkit import Atc
 from ..schemas.documents import read_document
 from ..submodel.document import FILE
 from .original_model import CAFFE, ONNX, TENSORFLOW
-from .search import DUMP, GOLDEN, RUN, CaseResult, Search
+from .search import DECIDED, DUMP, GOLDEN, RUN, CaseResult, Search
 from .steps import Step
 
 MOST_CUTS = 64
@@ -166,7 +166,7 @@ class Narrowing:
             return self._search.execute(words[1:])
 
         files = {"the cut's om": om}
-        step = Step(self._name(number, LOCATED), locates, words, {}, files, [], lambda code: code in _JUDGED)
+        step = Step(self._name(number, LOCATED), locates, words, {}, files, [], lambda code: code in DECIDED)
         code = self._search.steps.run(step)
         if code not in _JUDGED:
             raise InputError("the run of the cut %s failed (exit code %d)" % (export, code), hint="the same command goes on with it")

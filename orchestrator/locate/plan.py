@@ -166,13 +166,14 @@ class Plan:
             found.append("time     %s" % self.time)
         return found + ["note: " + note for note in self.notes]
 
-    def refuse(self) -> None:
-        """Raise InputError where anything is missing or wrong."""
+    def refuse(self, told: bool = False) -> None:
+        """Raise InputError where anything is missing or wrong; ``told``: each was said already."""
         if len(self.problems) == 1:
             raise InputError(self.problems[0].message, hint=self.problems[0].hint)
         if self.problems:
             texts = ["%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)]
-            raise InputError("nothing was started: %d things are missing or wrong: %s" % (len(texts), "; ".join(texts)))
+            message = "nothing was started: %d things are missing or wrong" % len(texts)
+            raise InputError(message + ("" if told else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]

@@ -10,6 +10,7 @@ from ..adapters.manifest import golden_files
 from ..engine.final_outputs import holds_outputs
 from ..engine.result import RunResult, stored_result
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
+from ..launch.failures import Failure, failure_of
 from ..launch.program import LOG_FILE, run_to_the_end
 from ..launch.runners import PROGRAM, Run
 from ..model.graph import load_model
@@ -24,6 +25,8 @@ INPUTS, GOLDEN, DUMP, OUTPUTS, RUN, FINAL = "inputs", "golden", "dump", "outputs
 ACL, PAGE = "acl.json", "report.html"
 _LEAST_OUTPUT_BYTES = 1 << 20
 _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
+DECIDED = (EXIT_PASS, EXIT_FAIL)
+"""After these exit codes a comparison is not made again: it is complete."""
 
 Execute = Callable[[Sequence[str]], int]
 """Does a command of goldwatch, its words behind ``goldwatch``; returns its exit code or raises its error."""
@@ -41,6 +44,8 @@ class CaseResult:
         The comparison of the dumps, and that of the outputs; None where there was none.
     is_shown
         The comparison of the dumps was made just now, and has printed what it found.
+    problem
+        Why the program failed, where that is known.
     """
 
     case: Case
@@ -49,6 +54,7 @@ class CaseResult:
     run: Optional[RunResult] = None
     final: Optional[RunResult] = None
     is_shown: bool = False
+    problem: Optional[Failure] = None
 
     @property
     def culprit(self) -> Optional[str]:
@@ -70,6 +76,7 @@ class CaseResult:
             "culprit": self.culprit,
             "outputs": None if self.final is None else self.final.summary.verdict,
             "sentence": None if self.run is None else self.run.sentence,
+            "problem": None if self.problem is None else self.problem._asdict(),
         }
 
 
@@ -141,6 +148,7 @@ class Search:
                 result.run, result.final = (opened, result.final) if name == RUN else (result.run, opened)
                 result.is_shown = result.is_shown or (name == RUN and known is None)
             if name == RUN and code not in _JUDGED:
+                result.problem = failure_of(os.path.join(step.leaves[0], LOG_FILE)) or _killed(result.run)
                 return result
             if name == until:
                 return result
@@ -267,7 +275,7 @@ class Search:
         settings = {"the program": template, "device": plan.request.device, "--keep": plan.request.keep}
 
         def is_done(code: int) -> bool:
-            return code in _JUDGED and _ended_well(out)
+            return code in DECIDED and _ended_well(out)
 
         return Step(self._name(case, RUN), does, command, settings, files, [out, dumps, outputs], is_done)
 
@@ -305,7 +313,7 @@ class Search:
             return self.execute(command[1:])
 
         files = {"what the run found": os.path.join(folder, RUN, "result.json"), **self._golden_file(case)}
-        return Step(self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in _JUDGED)
+        return Step(self._name(case, FINAL), does, command, {}, files, [out], lambda code: code in DECIDED)
 
     def _page(self, case: Case) -> Step:
         out, page = os.path.join(self.folder(case), RUN), os.path.join(self.folder(case), PAGE)
@@ -337,6 +345,16 @@ def _ended_well(out: str) -> bool:
     except GoldwatchError:
         return False
     return program is not None and program.get("exit_code") == 0
+
+
+def _killed(run: Optional[RunResult]) -> Optional[Failure]:
+    """Return how a program was killed; None where it ended by itself."""
+    program = None if run is None else run.summary.program
+    if run is None or program is None or not program.get("signal"):
+        return None
+    told = "the program was ended by %s in the middle of its run" % program["signal"]
+    told += "; what it had dumped by then is judged above" if run.summary.rows else ""
+    return Failure(told, "SIGKILL may come from the kernel, where memory ran out (dmesg); else look at %s" % LOG_FILE)
 
 
 def worst(codes: Iterable[int]) -> int:
