@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any, Dict, List, NoReturn, Optional, Sequence
 
-from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
+from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, UsageError
 from ..child.parent import OURS, Task, run_child
 
 _MODULE = "goldwatch.adapters.acl.worker"
@@ -70,6 +70,9 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
         outcome = run_child(Task(given.python, _MODULE, job_of(given), output=OURS), folder)
     if outcome.interrupted:
         return EXIT_INTERRUPTED
+    if outcome.died:
+        text = "pyACL's process was %s while it ran the om; what it said is above" % outcome.how
+        raise EnvironmentProblem(text, "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says")
     if outcome.returncode or "result" not in outcome.told:
         raise outcome.problem("pyACL", "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says")
     for path in outcome.told["result"]["outputs"]:

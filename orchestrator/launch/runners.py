@@ -164,22 +164,20 @@ def dynamic_arguments(run: Run) -> List[str]:
     Raises
     ------
     UsageError
-        The om has no gear of these shapes.
+        The om cannot run on these shapes: it has no such gear, or they are outside of its range.
     """
     if run.dynamic is None:
         return []
     kind = run.dynamic.kind
     shapes = {name: tuple(run.shapes.get(name, shape)) for name, shape in run.dynamic.shapes.items()}
+    problem = run.dynamic.problem(shapes)
+    if problem:
+        raise UsageError(problem, hint='name shapes that it has: --shapes "x:1,3,224,224"')
     text = ";".join("%s:%s" % (name, ",".join(map(str, shape))) for name, shape in shapes.items())
     if kind == SHAPE:
-        if any(dim < 0 for shape in shapes.values() for dim in shape):
-            raise UsageError("the om's shapes are told when it runs: %s" % text, hint='name them: --shapes "x:1,3,224,224"')
         sizes = ["--outputSize", ",".join(map(str, run.output_bytes))] if run.output_bytes else []
         return ["--dymShape", text, *sizes]
-    gear = run.dynamic.gear_of(shapes)
-    if gear is None:
-        known = "; ".join(",".join(map(str, entry)) for entry in run.dynamic.gears)
-        raise UsageError("the om has no gear of the shapes %s; its gears of %s: %s" % (text, kind, known), hint="take one of them")
+    gear = run.dynamic.gear_of(shapes) or ()
     if kind == DIMS:
         return ["--dymDims", text]
     return ["--dymBatch" if kind == BATCH else "--dymHW", ",".join(map(str, gear))]

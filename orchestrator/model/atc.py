@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from types import MappingProxyType
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 BATCH, IMAGE_SIZE, DIMS, SHAPE = "batch", "image size", "dims", "shape"
 """What of an om's inputs may be dynamic. Of the first three the om has gears, of the last any size within its range."""
@@ -26,13 +27,40 @@ class Dynamic(NamedTuple):
         By input, -1 where a dim is told when it runs.
     gears
         The numbers of each gear, as many as each has: a batch, (height, width), or one for each -1 in the inputs' order. Empty for SHAPE.
+    ranges
+        Of SHAPE by input the least and the largest size of each dim; None where nothing is said, the largest -1 where there is none.
     """
 
     kind: str
     shapes: Dict[str, Shape]
     gears: Tuple[Tuple[int, ...], ...] = ()
+    ranges: Mapping[str, Tuple[Optional[Tuple[int, int]], ...]] = MappingProxyType({})
 
-    def gear_of(self, shapes: Dict[str, Shape]) -> Optional[Tuple[int, ...]]:
+    def problem(self, shapes: Mapping[str, Shape]) -> str:
+        """Return why the om cannot run on inputs of these shapes; empty where it can.
+
+        Parameters
+        ----------
+        shapes
+            By input; those of fixed shape may be left out.
+        """
+        for name, told in self.shapes.items():
+            shape = tuple(shapes.get(name, told))
+            text = "input %s of shape %s: the om wants %s" % (name, _text(shape), _text(told))
+            if len(shape) != len(told) or any(dim != known and known >= 0 for dim, known in zip(shape, told)):
+                return text
+            if any(dim < 0 for dim in shape):
+                return "the shape of input %s, %s, is told when the om runs" % (name, _text(told))
+            for dim, limits in zip(shape, self.ranges.get(name, ())):
+                if limits is not None and (dim < limits[0] or dim > limits[1] >= 0):
+                    return "input %s of shape %s: %d is not within %d~%d, for which the om was made" % (name, _text(shape), dim, *limits)
+        if self.kind != SHAPE and self.gear_of(shapes) is None:
+            known = "; ".join(_text(gear) for gear in self.gears)
+            wanted = ";".join("%s:%s" % (name, _text(tuple(shapes.get(name, told)))) for name, told in self.shapes.items())
+            return "the om has no gear of %s for the shapes %s; its gears: %s" % (self.kind, wanted, known)
+        return ""
+
+    def gear_of(self, shapes: Mapping[str, Shape]) -> Optional[Tuple[int, ...]]:
         """Return the gear that gives the inputs these shapes; None where none does.
 
         Parameters
@@ -83,12 +111,16 @@ def atc_options(command: str) -> Dict[str, str]:
 
 def shapes_of(text: str) -> Dict[str, Shape]:
     """Return the shapes of ``--input_shape``: ``x:1,3,-1,-1;y:1``. A range ``1~8`` (``--input_shape_range``) counts as -1."""
-    found: Dict[str, Shape] = {}
+    return {name: tuple(-1 if "~" in dim else int(dim) for dim in dims) for name, dims in _entries(text).items()}
+
+
+def _entries(text: str) -> Dict[str, List[str]]:
+    found: Dict[str, List[str]] = {}
     for entry in text.split(";"):
         name, colon, dims = entry.strip().rpartition(":")
         numbers = [dim.strip() for dim in dims.strip("[]\\ ").split(",") if dim.strip()]
         if colon and name and all(re.match(r"-?\d+(?:~-?\d+)?\Z", dim) for dim in numbers):
-            found[name.strip("\"'")] = tuple(-1 if "~" in dim else int(dim) for dim in numbers)
+            found[name.strip("\"'")] = numbers
     return found
 
 
@@ -101,14 +133,26 @@ def dynamic_of(command: str) -> Optional[Dynamic]:
         The attribute ``atc_cmdline`` of the om.
     """
     options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
-    ranged = shapes_of(options.get("input_shape_range", ""))
-    shapes = {**shapes_of(options.get("input_shape", "")), **ranged}
+    texts = ";".join(options.get(name, "") for name in ("input_shape", "input_shape_range"))
+    shapes = shapes_of(texts)
     for kind, name in ((BATCH, "dynamic_batch_size"), (IMAGE_SIZE, "dynamic_image_size"), (DIMS, "dynamic_dims")):
         if options.get(name):
             return Dynamic(kind, shapes, tuple(_gears(options[name], kind == BATCH)))
     if any(dim < 0 for shape in shapes.values() for dim in shape):
-        return Dynamic(SHAPE, shapes)
+        return Dynamic(SHAPE, shapes, (), {name: _limits(entry) for name, entry in _entries(texts).items()})
     return None
+
+
+def _text(shape: Sequence[int]) -> str:
+    return ",".join(map(str, shape))
+
+
+def _limits(dims: Sequence[str]) -> Tuple[Optional[Tuple[int, int]], ...]:
+    found: List[Optional[Tuple[int, int]]] = []
+    for dim in dims:
+        low, sign, high = dim.partition("~")
+        found.append((int(low), int(high)) if sign else None)
+    return tuple(found)
 
 
 def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:

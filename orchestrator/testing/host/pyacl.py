@@ -529,7 +529,7 @@ class Acl:
             if len(shape) != len(told.shape) or any(dim < 0 or known not in (-1, dim) for dim, known in zip(shape, told.shape)):
                 return None
             found[told.name] = shape
-        return found
+        return None if loaded.dynamic.problem(found) else found
 
     def _dump(self, loaded: Loaded, model: DeviceModel, number: int) -> None:
         """Write the dumps of a run as the configuration asks."""
