@@ -30,7 +30,7 @@ def diff_page(found: Difference) -> str:
     body = _BODY % {
         "state": state if found.comparable else "not_compared",
         "verdict": text(verdict),
-        "counts": text(counts_words(found)),
+        "counts": text(counts_words(found) + ("" if found.raised is None else ". " + found.raised.sentence)),
         "runs": "".join(lines),
         "notes": "<ul>%s</ul>" % notes if notes else "",
         "tables": "\n".join(_section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]),

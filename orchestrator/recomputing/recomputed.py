@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .measured import OwnError
 
@@ -52,3 +52,41 @@ class ComputedPair(NamedTuple):
     computed: Array
     dtype: str
     inputs: List[Tuple[str, Array]]
+
+
+class Passed(NamedTuple):
+    """How small errors of an op's inputs come out, at golden data.
+
+    Attributes
+    ----------
+    inputs
+        Of each input its relative error, and its size (the Euclidean norm).
+    outputs
+        By number the relative error that this makes of the output.
+    """
+
+    inputs: List[Tuple[float, float]]
+    outputs: Dict[int, float]
+
+
+class Beside(NamedTuple):
+    """An output of the device, what float32 makes of the device's inputs, and what golden data hold (None where they do not), in one shape.
+
+    Attributes
+    ----------
+    number
+        Which output it is.
+    dtype
+        Its element type on the device.
+    actual, exact, golden
+        The three.
+    inner
+        The largest magnitude of what is inside of the op: constants, and what its original nodes hand to each other.
+    """
+
+    number: int
+    dtype: str
+    actual: Array
+    exact: Array
+    golden: Optional[Array]
+    inner: float

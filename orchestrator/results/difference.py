@@ -10,7 +10,8 @@ from ..model.row_plan import OP
 from .distances import distances, most_grown
 from .hosts import JUDGED_BY
 from .matching import PlaceMatch
-from .network import SUMMARY
+from .network import GRAPHS, SUMMARY, stored_networks
+from .raised import Raised, RunTypes, raised_between
 from .rowsql import plain_tree
 from .store import RunStore
 from .unstored import Unstored
@@ -108,6 +109,8 @@ class Difference(NamedTuple):
         Why no row of one run could be joined with any of the other though both have some; empty where one could.
     notes
         What the user must know.
+    raised
+        What computing operators in a wider type did; None where none is.
     """
 
     first: Compared
@@ -118,6 +121,7 @@ class Difference(NamedTuple):
     same_model: bool
     apart: str
     notes: List[str]
+    raised: Optional[Raised] = None
 
     @property
     def comparable(self) -> bool:
@@ -129,7 +133,8 @@ class Difference(NamedTuple):
         runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
-        more = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more["cure"] = None if self.raised is None else self.raised.document()
         return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 
 
@@ -162,13 +167,14 @@ def difference_of(
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
         numbers = _Numbers()
-        told = _told(earlier, lambda done: progress(done, sum(sizes)))
+        types = tuple(RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after))
+        told = _seen(types[0], _told(earlier, lambda done: progress(done, sum(sizes))))
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
         names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
         join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
         runs = [Compared(first, before.get(SUMMARY) is not None, lacking[0].rows or stored)]
         numbers, others = _Numbers(), lacking[1].tensors()
-        for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
+        for row in _seen(types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
@@ -183,7 +189,9 @@ def difference_of(
     apart = match.apart
     if not apart and stored and numbers.total and not join.joined and not any(join.unknown):
         apart = "the two runs have their tensors at other places"
-    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart if runs[0].rows and runs[1].rows else "", notes)
+    raised = raised_between(*types) if same and not apart else None
+    apart = apart if runs[0].rows and runs[1].rows else ""
+    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, raised)
 
 
 def _places(store: RunStore, lacking: Unstored) -> List[Place]:
@@ -194,6 +202,12 @@ def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]
     for number, row in enumerate(rows):
         if number % _TOLD_EVERY == 0:
             progress(number)
+        yield row
+
+
+def _seen(types: RunTypes, rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        types.take(row)
         yield row
 
 

@@ -90,6 +90,7 @@ def markdown(found: Difference) -> str:
     """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest folded; what is left out is counted."""
     parts = ["## goldwatch diff: %s\n" % head_words(found)]
     parts += ["%s compared with %s.\n" % (code(found.second.out), code(found.first.out)), plain(counts_words(found)) + "\n"]
+    parts += [plain(found.raised.sentence) + "\n"] if found.raised is not None else []
     parts += ["- %s\n" % plain(note) for note in found.notes]
     lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}
     room = MOST_CHARACTERS - sum(len(part) + 1 for part in parts) - _FOR_THE_END - len(lines) * _FOR_A_FRAME
