@@ -11,11 +11,14 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 import click
 
+from ..cure.option_files import KEEP_DTYPE, NPU
+from ..cure.option_files import MODES as CURES
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
 from ..launch.program import LOG_FILE
 from ..launch.runners import RUNNERS
 from ..launch.toolkit import Atc
 from ..locate.bundle import write_bundle
+from ..locate.curing import Curing, Round
 from ..locate.narrowing import Narrowed, Narrowing, smallest_failing
 from ..locate.plan import Plan, Request, make_plan, out_of, require_place
 from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
@@ -30,6 +33,7 @@ from .outputs import require_room
 from .result_text import verdict_line
 from .shell import shell_lines, shell_word
 
+_RAISING = tuple(mode for mode in CURES if mode != NPU)
 _UNTIL = ("inputs", "golden", "run")
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
@@ -49,10 +53,13 @@ _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 @click.option("--runner-python", metavar="PATH", help="The Python that has ais_bench, or acl.  [default: found]")
 @click.option("--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]")
 @click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
-@click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_FAILED, show_default=True,
-              help="Which dumps stay after their comparison.")  # fmt: skip
+@click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
+              help="Which dumps stay after their comparison.  [default: failed; with --cure all]")  # fmt: skip
 @click.option("--narrow", is_flag=True, help="Then cut the culprit's part out, convert and run it, smaller and smaller.")
 @click.option("--bundle", metavar="FILE.tar", help="With the smallest part that fails, for somebody else (--narrow comes with it).")
+@click.option("--cure", "cures", is_flag=True, help="Then raise operators to float32, convert, run and judge again, until it passes.")
+@click.option("--mode", type=click.Choice(_RAISING), default=KEEP_DTYPE, show_default=True, help="With --cure: as for goldwatch cure.")
+@click.option("--budget", metavar="N|PERCENT", help="With --cure: as for goldwatch cure.")
 @click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
 @click.option("--force", is_flag=True, help="In an OUT of another search do again what has changed.")
@@ -79,8 +86,11 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     if given["bundle"] is not None:
         require_room("--bundle %s" % given["bundle"], given["bundle"], out)
     narrows = given["narrow"] or given["bundle"] is not None
-    if narrows and given["until"] is not None:
-        raise UsageError("--until ends before --narrow and --bundle begin")
+    if (narrows or given["cures"]) and given["until"] is not None:
+        raise UsageError("--until ends before --narrow, --bundle and --cure begin")
+    if given["cures"] and given["keep"] not in (None, KEEP_ALL):
+        raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
+    given["keep"] = given["keep"] or (KEEP_ALL if given["cures"] else KEEP_FAILED)
     request = Request(model, om, out, words=program, **{name: given[name] for name in names})
     told = _Told(given["quiet"], given["output_format"] == "json")
     if given["dry_run"]:
@@ -103,7 +113,26 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     results = [search.do(case, given["until"]) for case in plan.cases]
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrowed(search, failing, given, told) if narrows else None
-    return _tell(search, results, told, given["until"], smaller)
+    rounds = _cured(search, failing, given, told) if given["cures"] else None
+    return _tell(search, results, told, given["until"], smaller, rounds)
+
+
+def _cured(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> List[Round]:
+    """Raise operators until it passes, and hold the last run against the first."""
+    if failing is None:
+        told.line("note: no run fails: there is nothing to mend")
+        return []
+    found = Curing(search, failing, given["mode"], given["budget"], _repeated_options(given)).rounds()
+    last = next((each for each in reversed(found) if each.located is not None), None)
+    if last is not None and last.located is not None:
+        told.execute(["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)])
+    return found
+
+
+def _repeated_options(given: Any) -> List[str]:
+    """Return the options that each run of another om of the same model needs, too."""
+    names = ("device", "runner", "runner_python", "python", "atc", "keep")
+    return [word for name in names if given[name] for word in ("--" + name.replace("_", "-"), str(given[name]))]
 
 
 @dataclass
@@ -121,9 +150,7 @@ def _narrowed(search: Search, failing: Optional[CaseResult], given: Any, told: "
     if failing is None:
         told.line("note: no run fails: there is nothing to cut out")
         return _Smaller([])
-    names = ("device", "runner", "runner_python", "python", "atc", "keep")
-    options = [word for name in names if given[name] for word in ("--" + name.replace("_", "-"), str(given[name]))]
-    found = _Smaller(Narrowing(search, failing, options).cuts())
+    found = _Smaller(Narrowing(search, failing, _repeated_options(given)).cuts())
     found.smallest = smallest_failing(found.cuts)
     if given["bundle"] is not None and found.smallest is not None and search.plan.offline is not None and search.plan.runner is not None:
         found.files = len(write_bundle(given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name))
@@ -244,12 +271,14 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         yield
 
 
-def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str], smaller: Optional[_Smaller]) -> int:
-    """Print what the search came to; return the exit code."""
+def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str], smaller: Optional[_Smaller],
+          rounds: Optional[List[Round]]) -> int:  # fmt: skip
+    """Print what the search came to; return the exit code: of the last round where operators were raised."""
     code = worst(result.code for result in results)
+    cured = rounds[-1].code if rounds and rounds[-1].located is not None else code
     if told.as_json:
-        print_json(_document(search, results, code, smaller))
-        return code
+        print_json(_document(search, results, cured, smaller, rounds))
+        return cured
     for note in search.notes:
         told.line("note: " + note)
     if until is not None and until != RUN:
@@ -272,7 +301,16 @@ def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optiona
     _tell_end(results, code)
     if smaller is not None:
         _tell_smaller(smaller)
-    return code
+    for number, each in enumerate(rounds or (), 1):
+        _tell_round(number, each)
+    return cured
+
+
+def _tell_round(number: int, each: Round) -> None:
+    put_wrapped("round %d: %s%s" % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence))
+    if each.located is not None:
+        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(each.code, "it is incomplete")
+        put_wrapped("  run again: %s (%s)" % (verdict, each.located))
 
 
 def _tell_smaller(smaller: _Smaller) -> None:
@@ -326,7 +364,8 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
             put_line("page: %s" % page)
 
 
-def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller]) -> Dict[str, Any]:
+def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller],
+              rounds: Optional[List[Round]]) -> Dict[str, Any]:  # fmt: skip
     culprits = list(dict.fromkeys(result.culprit for result in results if result.culprit is not None))
     return {
         "out": search.plan.request.out,
@@ -336,6 +375,7 @@ def _document(search: Search, results: List[CaseResult], code: int, smaller: Opt
         "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
         "smallest": _cut_document(smaller.smallest) if smaller is not None and smaller.smallest is not None else None,
         "bundle": smaller.bundle if smaller is not None else None,
+        "rounds": [each.document() for each in rounds or ()],
         "steps": search.steps.commands,
         "notes": list(search.notes),
     }
