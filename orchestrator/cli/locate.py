@@ -110,7 +110,12 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     search = Search(plan, steps, told.execute, told.line)
     search.refuse_others()
     told.is_one_of_many = len(plan.cases) > 1
-    results = [search.do(case, given["until"]) for case in plan.cases]
+    results: List[CaseResult] = []
+    for case in plan.cases:
+        results.append(search.do(case, given["until"]))
+        if results[-1].was_stopped:
+            search.notes.append("the run was stopped: what had come is judged; the same command runs the om again")
+            return _tell(search, results, told, given["until"], None, None)
     failing = next((result for result in results if result.code == EXIT_FAIL), None)
     smaller = _narrowed(search, failing, given, told) if narrows else None
     rounds = _cured(search, failing, given, told) if given["cures"] else None

@@ -46,6 +46,8 @@ class CaseResult:
         The comparison of the dumps was made just now, and has printed what it found.
     problem
         Why the program failed, where that is known.
+    was_stopped
+        The user ended the run: what had come is judged, and the same command runs the om again.
     """
 
     case: Case
@@ -55,6 +57,7 @@ class CaseResult:
     final: Optional[RunResult] = None
     is_shown: bool = False
     problem: Optional[Failure] = None
+    was_stopped: bool = False
 
     @property
     def culprit(self) -> Optional[str]:
@@ -150,7 +153,8 @@ class Search:
             if name == RUN and code not in _JUDGED:
                 result.problem = failure_of(os.path.join(step.leaves[0], LOG_FILE)) or _killed(result.run)
                 return result
-            if name == until:
+            result.was_stopped = result.was_stopped or (name == RUN and not _ended_well(step.leaves[0]))
+            if name == until or result.was_stopped:
                 return result
         return result
 
