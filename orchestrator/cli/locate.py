@@ -48,6 +48,7 @@ _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 @click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of the random values.")
 @click.option("--shapes", metavar="SHAPES", help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.")
+@click.option("--golden", metavar="GOLDEN", help="Golden data of the inputs that -i names, which are not made again then.")
 @click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, metavar="N", help="The device that runs it.")
 @click.option("--runner", type=click.Choice(RUNNERS), help="What runs the om.  [default: the first that is there]")
 @click.option("--runner-python", metavar="PATH", help="The Python that has ais_bench, or acl.  [default: found]")
@@ -82,7 +83,7 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     """
     out = out if out is not None else out_of(om)
     require_place(out)
-    names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep")
+    names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep", "golden")
     if given["bundle"] is not None:
         require_room("--bundle %s" % given["bundle"], given["bundle"], out)
     narrows = given["narrow"] or given["bundle"] is not None

@@ -13,8 +13,10 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
 from ..model.atc import atc_options
+from .inputs import input_files
 from .original_model import OM
-from .search import DECIDED, JSON, RUN, CaseResult, Search
+from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
+from .shapes import shapes_text
 from .steps import Step
 
 MOST_ROUNDS = 10
@@ -134,12 +136,14 @@ class Curing:
         command = self._atc.convert_command(options, om)
         files = {"what is raised": str(document["file"]), "the model": self._original.path}
         self._search.steps.run(Step(self._name(number, "convert"), converts, command, options, files, [om]))
-        request = self._search.plan.request
         words = ["goldwatch", "locate", self._original.path, om]
-        words += [word for text in request.inputs for word in ("-i", text)]
-        words += ["--seed", str(request.seed)] + (["--shapes", request.shapes] if request.shapes else [])
+        for pair, files in zip(self._result.case.pairs, input_files(self._result.case.pairs, os.path.join(self._result.folder, INPUTS))):
+            words += ["-i", "%s=%s" % (files.name, files.golden if pair.image is None else files.device)]
+        words += ["--golden", self._search.golden(self._result.case)]
+        words += ["--shapes", shapes_text(self._result.case.shapes)] if self._result.case.shapes else []
         words += (["--weights", self._original.weights] if self._original.weights else []) + self._options + ["-o", located]
-        words += ["--", *request.words] if request.words else []
+        program = self._search.plan.request.words
+        words += ["--", *program] if program else []
 
         def locates(began: bool) -> int:
             return self._search.execute(words[1:])

@@ -13,7 +13,7 @@ from ..launch.toolkit import Atc
 from ..schemas.documents import read_document
 from ..submodel.document import FILE
 from .original_model import CAFFE, ONNX, TENSORFLOW
-from .search import DECIDED, DUMP, GOLDEN, RUN, CaseResult, Search
+from .search import DECIDED, DUMP, RUN, CaseResult, Search
 from .steps import Step
 
 MOST_CUTS = 64
@@ -125,7 +125,7 @@ class Narrowing:
             command += ["--narrow", previous.folder, "--result", os.path.join(previous.located, RUN)]
         command += ["--weights", self._original.weights] if self._original.weights else []
         command += ["--om", self._offline.path, "--dump", os.path.join(self._result.folder, DUMP)]
-        command += ["--golden", os.path.join(self._result.folder, GOLDEN), "-o", out]
+        command += ["--golden", self._search.golden(self._result.case), "-o", out]
 
         def does(began: bool) -> int:
             os.makedirs(out, exist_ok=True)

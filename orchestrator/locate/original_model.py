@@ -81,15 +81,13 @@ class OriginalModel:
         external = self.path + ".data" if os.path.isfile(self.path + ".data") else None
         return [path for path in (self.path, self.weights, external) if path]
 
-    def golden_command(self, inputs: Dict[str, str], om_json: str, out: str, python: Optional[str]) -> List[str]:
-        """Return the command that makes golden data.
+    def golden_command(self, inputs: Dict[str, str], out: str, python: Optional[str]) -> List[str]:
+        """Return the command that makes golden data of every tensor: they serve any om of the model.
 
         Parameters
         ----------
         inputs
             An npy for each input.
-        om_json
-            Which tensors are needed.
         python
             The one that has the framework; None: it is looked for.
         """
@@ -98,7 +96,7 @@ class OriginalModel:
         if self.kind == CAFFE:
             return ["goldwatch", "golden", "caffe", "dump", self.path, *([self.weights] if self.weights else []), *fed, *chosen, "-o", out]
         if self.kind == ONNX:
-            return ["goldwatch", "golden", "onnx", "dump", self.path, *fed, "-f", om_json, *chosen, "-o", out]
+            return ["goldwatch", "golden", "onnx", "dump", self.path, *fed, *chosen, "-o", out]
         option = "--pb" if self.kind == TENSORFLOW else "--saved-model"
         return ["goldwatch", "golden", "tf", "dump", option, self.path, *fed, *chosen, "-o", out]
 

@@ -9,6 +9,7 @@ from typing import Callable, List, Mapping, NamedTuple, NoReturn, Optional, Sequ
 
 from ..adapters.caffe.backends import ModulePaths, choose_backend
 from ..adapters.launch import resolve_python, runs
+from ..adapters.manifest import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size import acl_size
@@ -59,6 +60,8 @@ class Request:
         The Python that has the framework, and the one that has the runner; None: they are looked for.
     keep
         Which dumps stay after their comparison.
+    golden
+        Golden data of the very inputs; None: they are made.
     """
 
     model: str
@@ -76,6 +79,7 @@ class Request:
     runner_python: Optional[str] = None
     atc: Optional[str] = None
     keep: str = "failed"
+    golden: Optional[str] = None
 
 
 class Problem(NamedTuple):
@@ -204,12 +208,23 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         if request.words and "{om}" not in " ".join(request.words):
             told = "two oms are to be run, and the program's words do not hold {om}"
             plan.problems.append(Problem(told, "put {om} where it takes the om"))
-    elif plan.original is not None:
+    elif plan.original is not None and request.golden is None:
         _find_framework(plan, plan.original)
+    if request.golden is not None:
+        _check_golden(plan, request.golden)
     if plan.offline is not None and plan.original is not None and (plan.original.kind != OM or plan.golden_om is not None):
         _find_cases(plan, plan.original, plan.offline, files, combinations)
         _estimate(plan, plan.offline)
     return plan
+
+
+def _check_golden(plan: Plan, golden: str) -> None:
+    """Find what is wrong with golden data that the user has already."""
+    plan.framework = "%s, as it is" % golden
+    if plan.original is not None and plan.original.kind == OM:
+        raise UsageError("--golden is for golden data of an original model; a second om is golden itself")
+    if not os.path.isdir(golden) or not golden_files(golden):
+        plan.problems.append(Problem("--golden: there are no golden files in %s" % golden, "leave it out: they are made"))
 
 
 def _known(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
@@ -331,6 +346,11 @@ def _find_cases(
     if dynamic is None and chosen:
         for shapes in chosen[:1]:
             plan.notes.append("the om's shapes are fixed: --shapes %s must be just these" % shapes_text(shapes))
+    if plan.request.golden is not None:
+        lacking = [each.name for each in original.inputs if each.name not in files]
+        if lacking or len(chosen) > 1:
+            told = "that of %s is missing" % listed(lacking, 4) if lacking else "of one shape"
+            plan.problems.append(Problem("--golden: golden data are of one run: give the very inputs, %s" % told, "-i NAME=FILE"))
     names = [folder_name(shapes) for shapes in chosen]
     for number, shapes in enumerate(chosen or [{}]):
         paired = pair_inputs(original, offline.inputs, files, shapes)

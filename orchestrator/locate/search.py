@@ -112,6 +112,10 @@ class Search:
         """Return a case's folder."""
         return os.path.join(self.plan.request.out, case.name) if case.name else self.plan.request.out
 
+    def golden(self, case: Case) -> str:
+        """Return the folder of a case's golden data."""
+        return self.plan.request.golden or os.path.join(self.folder(case), GOLDEN)
+
     def refuse_others(self) -> None:
         """Raise UsageError where OUT holds a search of something else."""
         self.steps.refuse_others([step for case in self.plan.cases for step in self.all_steps(case)])
@@ -122,7 +126,7 @@ class Search:
         if self.plan.golden_om is not None:
             yield self._golden_configuration(case)
             yield self._golden_run(case)
-        else:
+        elif self.plan.request.golden is None:
             yield self._golden(case)
         yield self._configuration(case)
         yield self._run(case)
@@ -199,12 +203,10 @@ class Search:
         plan, out = self.plan, os.path.join(self.folder(case), GOLDEN)
         assert plan.original is not None
         fed = {each.name: each.golden for each in input_files(case.pairs, os.path.join(self.folder(case), INPUTS))}
-        command = plan.original.golden_command(fed, self._offline.path, out, plan.golden_python)
+        command = plan.original.golden_command(fed, out, plan.golden_python)
         files = {"input %s" % name: path for name, path in fed.items()}
         names = ["the model", "its weights"] if len(plan.original.files) < 3 else list(plan.original.files)
         files.update(zip(names, plan.original.files))
-        if plan.original.kind == "onnx":
-            files["the om's json"] = self._offline.path
 
         def does(began: bool) -> int:
             return self.execute(command[1:] + (["--force"] if began and os.path.isdir(out) else []))
@@ -256,7 +258,7 @@ class Search:
 
     def _output_bytes(self, case: Case, offline: OfflineModel) -> List[int]:
         """Return how large the outputs may be at most: as the largest golden tensor; nothing as long as there are none."""
-        golden = os.path.join(self.folder(case), GOLDEN)
+        golden = self.golden(case)
         if offline.dynamic is None or not os.path.isdir(golden):
             return []
         sizes = [os.path.getsize(os.path.join(golden, name)) for name in golden_files(golden)]
@@ -267,7 +269,7 @@ class Search:
         out, outputs, dumps, acl = (os.path.join(folder, name) for name in (RUN, OUTPUTS, DUMP, ACL))
         assert plan.runner is not None
         words = self._runner_words(case, self._offline, plan.request.om, case.pairs, os.path.join(folder, INPUTS), acl, outputs)
-        command = ["goldwatch", "run", "--acl", acl, "--golden", os.path.join(folder, GOLDEN), "-f", self._offline.path]
+        command = ["goldwatch", "run", "--acl", acl, "--golden", self.golden(case), "-f", self._offline.path]
         if plan.golden_om is not None:
             # Ops that do nothing are dumped by neither: what reads them has no golden data.
             command += ["--unfused-om", plan.golden_om.path, "--allow-missing"]
@@ -293,7 +295,7 @@ class Search:
         """Return what stands for the golden data among the files that decide a step."""
         if self.plan.golden_om is not None:
             return {"the golden om": self.plan.request.model}
-        return {"the golden data": os.path.join(self.folder(case), GOLDEN, "manifest.json")}
+        return {"the golden data": os.path.join(self.golden(case), "manifest.json")}
 
     def _golden_run(self, case: Case) -> Step:
         """Return the step that runs the second om, whose dumps are the golden data."""
@@ -316,8 +318,8 @@ class Search:
 
     def _final(self, case: Case) -> Step:
         folder = self.folder(case)
-        out, golden, outputs = (os.path.join(folder, name) for name in (FINAL, GOLDEN, OUTPUTS))
-        command = ["goldwatch", "compare", outputs, golden, "-f", self._offline.path, "-o", out, "--table", "none"]
+        out, outputs = (os.path.join(folder, name) for name in (FINAL, OUTPUTS))
+        command = ["goldwatch", "compare", outputs, self.golden(case), "-f", self._offline.path, "-o", out, "--table", "none"]
 
         def does(began: bool) -> int:
             return self.execute(command[1:])

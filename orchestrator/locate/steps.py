@@ -72,7 +72,7 @@ class Steps:
         self._say = say
         self._force = force
         self._state = _read(self._path)
-        self._again: List[str] = []
+        self._did_any = False
 
     @property
     def commands(self) -> List[Dict[str, Any]]:
@@ -100,12 +100,21 @@ class Steps:
             )
 
     def run(self, step: Step) -> int:
-        """Do a step unless it is done; return its exit code."""
+        """Do a step unless it is done; return its exit code.
+
+        Raises
+        ------
+        UsageError
+            It was done with other settings or files, and nothing that was done just now is the reason.
+        """
         known = self._state.get(step.name)
         changes = self._changes(step)
+        if not self._did_any:
+            self.refuse_others([step])
         if known is not None and known.get("done") and not changes and all(map(os.path.lexists, step.leaves)):
             self._say(step.command, True)
             return int(known["exit_code"])
+        self._did_any = True
         self._say(step.command, False)
         began = known is not None
         if began:
