@@ -111,9 +111,9 @@ _CODES = """
 545009 GE_UNLOAD_MODEL the model cannot be unloaded
 """
 
-_DEVICE = "look at npu-smi info, whether another process holds the device, and whether this user may use it; or take another --device"
+_DEVICE = "look at npu-smi info, whether another process holds the device, and whether this user may use it; or take another device"
 _MEMORY = "look at npu-smi info: other processes may hold the device's memory; a smaller batch needs less"
-_MODEL = "convert the model again with this host's atc, with the --soc_version of this chip (npu-smi info)"
+_MODEL = "convert the model again with this host's atc, for this chip (its soc_version is in npu-smi info)"
 _INPUTS = "give each input as many bytes as the om's json says"
 _HINTS: Dict[int, str] = {
     **dict.fromkeys((107001, 200002, 207004, 207006, 507033, 507010, 507901), _DEVICE),

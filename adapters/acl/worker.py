@@ -23,6 +23,7 @@ HUGE_PAGES_FIRST = 0
 TO_DEVICE, TO_HOST, INSIDE = 1, 2, 3
 ON_DEVICE = 0
 ND = 2
+NPY_BYTE = 1
 GEAR_INPUT = "ascend_mbatch_shape_data"
 TYPES = {
     0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16", 8: "uint32", 9: "int64", 10: "uint64",
@@ -139,6 +140,8 @@ class _Run:
         self.desc = acl.made("mdl.create_desc")
         acl.call("mdl.get_desc", self.desc, self.model)
         self.gears = any(job[name] is not None for name in ("batch", "size", "dims"))
+        # An om without gears has no such input, which is told before anything else.
+        self.gear_input = acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT) if self.gears else None
         self.count = acl.made("mdl.get_num_inputs", self.desc) - self.gears
         self.allocated: List[int] = []
         self.given, self.wanted = acl.made("mdl.create_dataset"), acl.made("mdl.create_dataset")
@@ -227,7 +230,7 @@ class _Run:
         """Tell what is dynamic: the gear, by the input that the compiler added for it, or the shapes."""
         acl, job = self.acl, self.job
         if self.gears:
-            index = acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT)
+            index = self.gear_input
             size = int(acl.function("mdl.get_input_size_by_index")(self.desc, index))
             self._add(self.given, self._allocate(size), size)
             if job["batch"] is not None:
@@ -253,7 +256,7 @@ class _Run:
             size = max(size, asked[number] if number < len(asked) else 0)
             if not size:
                 text = "the om does not tell how large its output %d is: its shape is known when it has run" % number
-                raise InputError(text, "give the bytes of each output, or more: --outputSize 90000000,…")
+                raise InputError(text, "give the bytes of each output, or more")
             address = self._allocate(size)
             self._add(self.wanted, address, size)
             found.append((address, size))
@@ -293,6 +296,6 @@ class _Run:
             acl.call("rt.memcpy", host, size, address, size, self.to_host)
             if acl.function("util.ptr_to_bytes") is not None:
                 return bytes(acl.module.util.ptr_to_bytes(host, size))
-            return bytes(np.array(acl.made("util.ptr_to_numpy", host, (size,), 1)).tobytes())
+            return bytes(np.array(acl.module.util.ptr_to_numpy(host, (size,), NPY_BYTE)).tobytes())
         finally:
             acl.call("rt.free_host", host)

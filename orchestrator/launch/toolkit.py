@@ -127,7 +127,7 @@ class Atc:
                 )  # fmt: skip
             except OSError as error:
                 text = "%s cannot be started: %s" % (self.path, error.strerror)
-                raise EnvironmentProblem(text, hint="name another atc with --atc") from error
+                raise EnvironmentProblem(text, hint="name another atc") from error
         text = done.stdout[-_ERROR_BYTES:].decode("utf-8", "replace")
         shown = " ".join(shlex.quote(word) for word in command)
         if done.returncode:
@@ -178,7 +178,7 @@ def toolkit_problem(environ: Optional[Mapping[str, str]] = None) -> str:
     found = os.environ if environ is None else environ
     named = ["%s is %s" % (name, printable(found[name])) for name in _HOMES if found.get(name)]
     told = ", ".join(named) if named else "%s and %s are not set" % _HOMES
-    return "no atc on PATH, below %s; source the toolkit's set_env.sh, or name it with --atc (%s)" % (_INSTALLED[0], told)
+    return "no atc on PATH, below %s; source the toolkit's set_env.sh, or name the program atc itself (%s)" % (_INSTALLED[0], told)
 
 
 def without_suffix(om: str) -> str:

@@ -76,7 +76,7 @@ class DeviceOp:
     quantisation
         (scale, offset), which an AscendQuant has as attributes; None: not told.
     attributes
-        Further attributes, by name: texts, whole numbers, truth values.
+        Further attributes, by name: texts, whole numbers, truth values; other values as the json has them.
     """
 
     name: str
@@ -244,7 +244,9 @@ class DeviceModel:
 
 def _attributes(values: Mapping[str, Any]) -> List[Dict[str, Any]]:
     kinds = {str: "s", bool: "b", int: "i"}
-    return [{"key": name, "value": {kinds[type(value)]: value}} for name, value in values.items()]
+    return [
+        {"key": name, "value": value if isinstance(value, dict) else {kinds[type(value)]: value}} for name, value in values.items()
+    ]
 
 
 def _at(tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int) -> TensorData:

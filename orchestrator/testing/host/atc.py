@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import Dict, List, Optional, Sequence
 
 from ...errors import GoldwatchError
+from .aipp import read_aipp
 from .build import AtcError, read_build
 from .loaded import Loaded
 from .network import FRAMEWORKS, read_network
@@ -24,8 +26,8 @@ _KNOWN = frozenset(
     "enable_single_stream check_report singleop auto_tune_mode insert_op_conf is_output_adjust_hw_layout is_input_adjust_hw_layout "
     "external_weight deterministic host_env_os host_env_cpu".split()
 )
-_NOT_IMITATED = ("insert_op_conf", "singleop")
-_FILES = ("keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode", "fusion_switch_file")
+_NOT_IMITATED = ("singleop",)
+_FILES = ("insert_op_conf", "keep_dtype", "customize_dtypes", "modify_mixlist", "op_precision_mode", "fusion_switch_file")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -95,6 +97,8 @@ def _convert(options: Dict[str, str], words: Sequence[str]) -> None:
         raise AtcError("E19005", "Model [%s] is not one of --framework=%s" % (model, framework))
     command = " ".join(["atc"] + [word.replace('"', "").replace("'", "") for word in words])
     build = read_build(options)
+    if options.get("insert_op_conf"):
+        build = replace(build, aipp=tuple(aipp.settings for aipp in read_aipp(options["insert_op_conf"])))
     loaded = Loaded(network, options, build, os.path.basename(output), command)
     document = loaded.document(soc, command)
     outputs = [{"name": told.name, "dtype": told.dtype, "shape": list(told.shape)} for told in loaded.outputs]

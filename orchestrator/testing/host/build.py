@@ -50,6 +50,8 @@ class Build:
         Types and original names in high_precision (--op_precision_mode).
     fold, fuse
         Whether normalisations go into filters, and activations into the op before (--fusion_switch_file).
+    aipp
+        The settings of each AIPP (--insert_op_conf).
     """
 
     mode: str = HALF
@@ -59,6 +61,7 @@ class Build:
     precise: Tuple[str, ...] = ()
     fold: bool = True
     fuse: bool = True
+    aipp: Tuple[Mapping[str, Any], ...] = ()
 
     def types(self, kind: str, names: Sequence[str], cube: bool) -> Tuple[str, str]:
         """Return in which types an op reads and writes floats.
@@ -100,7 +103,7 @@ class Build:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Build:
         """Return what :meth:`document` gave."""
-        lists = {name: tuple(document[name]) for name in ("keep", "black", "precise")}
+        lists = {name: tuple(document[name]) for name in ("keep", "black", "precise", "aipp")}
         customised = {name: (types[0], types[1]) for name, types in document["customised"].items()}
         return cls(mode=document["mode"], customised=customised, fold=document["fold"], fuse=document["fuse"], **lists)
 

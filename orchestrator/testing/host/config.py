@@ -19,10 +19,11 @@ KINDS = {
     "out-of-memory": "memory on the device cannot be had",
     "wrong-input-size": "the om wants inputs of 32 bytes more than its json says",
     "other-chip": "the host has another chip than the om was made for",
-    "crash": "the process ends with SIGSEGV once N (half of the) dump files are written",
-    "lost-dump": "OP's dump never comes: lost-dump=OP",
+    "crash": "the process ends with SIGSEGV once half of the dump files are written, or N (crash:N)",
+    "lost-dump": "the dump of OP never comes (lost-dump=OP)",
 }
 """Kind to what happens."""
+_PLAIN = frozenset(KINDS) - {"lost-dump"}
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,12 @@ class HostConfig:
         found = []
         for text in self.faults:
             kind, _, rest = text.partition("=")
-            if kind == "lost-dump":
+            name, colon, number = text.partition(":")
+            if kind == "lost-dump" and rest:
                 found.append(Fault("refuse_open", rest))
             elif kind in FILE_FAULTS:
                 found.append(Fault.parse(text))
-            elif not text.startswith("op:") and kind.partition(":")[0] not in KINDS:
+            elif not (text.startswith("op:") or text in _PLAIN or (name == "crash" and colon and number.isdigit())):
                 known = ", ".join([*KINDS, *FILE_FAULTS, "op:NAME=KIND with one of " + ", ".join(OP_FAULTS)])
                 raise UsageError("the fault %r is not known" % text, hint="known are " + known)
         return tuple(found)

@@ -12,6 +12,7 @@ from ...operators import Arithmetic, CannotCompute
 from ...recomputing.original import NotComputable
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
+from .aipp import Aipp
 from .build import HALF, SINGLE, AtcError, Build
 from .network import Network, Value
 from .types import (
@@ -64,6 +65,8 @@ class Device:
         The inputs that are given in float16.
     suffix
         Behind the name of every op: of a gear.
+    aipps
+        By input what makes it of images.
     """
 
     def __init__(
@@ -74,10 +77,12 @@ class Device:
         op_faults: Optional[Mapping[str, OpFault]] = None,
         halves: Sequence[str] = (),
         suffix: str = "",
+        aipps: Optional[Mapping[str, Aipp]] = None,
     ) -> None:
         self.network, self.build, self.name, self.suffix = network, build, name, suffix
         self._faults = dict(op_faults or {})
         self._halves = set(halves)
+        self.aipps = dict(aipps or {})
         self.input_names = {entry.value: entry.name for entry in network.inputs}
         self._aliases = self._vanished()
         self.groups = list(self._grouped())
@@ -86,20 +91,22 @@ class Device:
         """Return the type in which an input is given."""
         return HALF if name in self._halves and dtype == SINGLE else dtype
 
-    def run(self, feeds: Mapping[str, Array]) -> Ran:
+    def run(self, feeds: Mapping[str, Array], shapes: Optional[Mapping[str, Tuple[int, ...]]] = None) -> Ran:
         """Run it.
 
         Parameters
         ----------
         feeds
-            By input, each of its shape.
+            By input, each of its shape; of images their bytes.
+        shapes
+            Of the inputs that are made of images.
 
         Raises
         ------
         AtcError
             An op is not supported.
         """
-        return _Running(self, feeds).ran()
+        return _Running(self, feeds, shapes or {}).ran()
 
     def base(self, value: Value) -> Value:
         """Return the value whose op is left of a value that vanished."""
@@ -164,7 +171,8 @@ class Device:
 class _Running:
     """One run."""
 
-    def __init__(self, device: Device, feeds: Mapping[str, Array]) -> None:
+    def __init__(self, device: Device, feeds: Mapping[str, Array], shapes: Mapping[str, Tuple[int, ...]]) -> None:
+        self.shapes = shapes
         self.device, self.network, self.build = device, device.network, device.build
         self.model = DeviceModel(device.name)
         self.feeds = feeds
@@ -176,6 +184,9 @@ class _Running:
 
     def ran(self) -> Ran:
         for place, entry in enumerate(self.network.inputs):
+            if entry.name in self.device.aipps:
+                self._add_image(entry, place)
+                continue
             array = np.asarray(self.feeds[entry.name]).astype(self.device.input_dtype(entry.name, entry.dtype))
             tensor = self._tensor(array, "ND", entry.name, 0)
             self.model.add(DeviceOp(entry.name, "Data", (), (tensor,), attributes={"index": place}))
@@ -199,6 +210,20 @@ class _Running:
             results.append(source)
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
         return Ran(self.model, outputs)
+
+    def _add_image(self, entry: Any, place: int) -> None:
+        """Add the Data of an image, and the Aipp that makes the input of it."""
+        aipp, shape = self.device.aipps[entry.name], self.shapes[entry.name]
+        data = np.asarray(self.feeds[entry.name], np.uint8).reshape(-1)
+        told = aipp.image_shape(shape)
+        # YUV420SP has fewer bytes than the shape that the om tells.
+        kept = data.reshape(told) if data.size == int(np.prod(told)) else np.zeros(told, np.uint8)
+        tensor = DeviceTensor(kept, "NHWC", "NHWC", entry.name)
+        self.model.add(DeviceOp(entry.name, "Data", (), (tensor,), attributes={"index": place, "aipp": aipp.attribute()}))
+        made = _half(aipp.made(data, shape))
+        name = "aipp_%d" % place
+        self.model.add(DeviceOp(name, "Aipp", ((entry.name, 0),), (self._tensor(made, "NC1HWC0", entry.name, 0),), originals=()))
+        self.known[entry.value], self.home[entry.value] = made, (name, 0)
 
     def _tensor(self, array: Array, layout: str, origin: Optional[str], index: int) -> DeviceTensor:
         original = "ND" if layout == "FRACTAL_NZ" else self.network.layout(array.ndim)

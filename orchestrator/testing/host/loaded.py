@@ -8,9 +8,11 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ...elements import BY_NAME
 from ...model.atc import SHAPE, Dynamic, dynamic_of, shapes_of
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
+from .aipp import Aipp
 from .build import AtcError, Build
 from .device import Device, Ran
 from .network import Network, NetworkInput, Shape, read_network
@@ -24,11 +26,20 @@ _SIZES = ((2, 3), (32, 48), (64, 96), (224, 256))
 
 
 class Told(NamedTuple):
-    """An input or output as the om tells it; -1 in a shape: told when it runs."""
+    """An input or output as the om tells it.
+
+    Attributes
+    ----------
+    shape
+        -1: told when it runs.
+    image_bytes
+        Of an input that AIPP makes of images: their bytes; else 0.
+    """
 
     name: str
     dtype: str
     shape: Shape
+    image_bytes: int = 0
 
 
 class Loaded:
@@ -77,6 +88,8 @@ class Loaded:
         self.dynamic = self._dynamic(dynamic_of(command), options)
         told = self.dynamic.shapes if self.dynamic is not None else {}
         fixed = shapes_of(options.get("input_shape", "").strip("\"'"))
+        self.aipps = {network.inputs[one.rank].name: one for one in map(Aipp, build.aipp) if one.rank < len(network.inputs)}
+        self.shapes: Dict[str, Shape] = {}
         self.inputs = [self._told(entry, told.get(entry.name, fixed.get(entry.name, entry.shape))) for entry in network.inputs]
         self.outputs: List[Told] = []
 
@@ -97,7 +110,8 @@ class Loaded:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""
         gear = self.gear_number({name: np.shape(array) for name, array in feeds.items()})
         suffix = GEAR_MARK % gear if gear is not None else ""
-        return Device(self.network, self.build, self.name, self._op_faults, self.halves, suffix).run(feeds)
+        device = Device(self.network, self.build, self.name, self._op_faults, self.halves, suffix, self.aipps)
+        return device.run(feeds, self.shapes)
 
     def gear_number(self, shapes: Mapping[str, Shape]) -> Optional[int]:
         """Return which gear has these shapes; None where the om has no gears, or none such."""
@@ -115,7 +129,7 @@ class Loaded:
             An op is not supported; of a dynamic shape: at none of the sizes that are tried.
         """
         if self.dynamic is None:
-            ran = self._tried({entry.name: entry.shape for entry in self.inputs})
+            ran = self._tried(self.shapes)
             return self._written([ran], soc, command)[0]
         if self.dynamic.kind == SHAPE:
             first, second = self._two_sizes()
@@ -128,6 +142,8 @@ class Loaded:
 
     def _tried(self, shapes: Mapping[str, Shape]) -> Ran:
         feeds = {entry.name: self.network.example(entry, tuple(shapes[entry.name]), n) for n, entry in enumerate(self.network.inputs)}
+        for name in self.aipps:
+            feeds[name] = np.zeros(self.aipps[name].image_bytes(self.shapes[name]), np.uint8)
         return self.run(feeds)
 
     def _two_sizes(self) -> Tuple[Ran, Ran]:
@@ -183,8 +199,19 @@ class Loaded:
         if shape is None or (self.dynamic is None and any(dim < 0 for dim in shape)):
             text = "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
             raise AtcError("E10018", text)
+        if BY_NAME[entry.dtype].storage is None:
+            raise AtcError("E19010", "input %s: data type %s is not supported" % (entry.name, entry.dtype))
+        self.shapes[entry.name] = tuple(shape)
+        if entry.name in self.aipps:
+            return self._image(entry.name, tuple(shape))
         dtype = "float16" if entry.name in self.halves and entry.dtype == "float32" else entry.dtype
         return Told(entry.name, dtype, tuple(shape))
+
+    def _image(self, name: str, shape: Shape) -> Told:
+        if len(shape) != 4 or any(dim < 0 for dim in shape) or self.network.layout(4) != "NCHW":
+            raise AtcError("E10001", "the stand-in imitates AIPP for inputs [N, C, H, W] of fixed shape; %s is none" % name)
+        aipp = self.aipps[name]
+        return Told(name, "uint8", aipp.image_shape(shape), aipp.image_bytes(shape))
 
     def _dynamic(self, found: Optional[Dynamic], options: Mapping[str, str]) -> Optional[Dynamic]:
         if found is not None:

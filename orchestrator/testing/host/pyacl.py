@@ -580,6 +580,8 @@ def _dims(name: str, shape: Tuple[int, ...]) -> Dict[str, Any]:
 
 
 def _bytes(told: Told, shape: Tuple[int, ...]) -> int:
+    if told.image_bytes:
+        return told.image_bytes
     size = BY_NAME[told.dtype].bits // 8
     for dim in shape:
         size *= dim
@@ -593,6 +595,8 @@ def _aligned(size: int) -> int:
 
 def _read(address: int, told: Told, shape: Tuple[int, ...]) -> Array:
     data = ctypes.string_at(address, _bytes(told, shape))
+    if told.image_bytes:
+        return np.frombuffer(data, np.uint8)
     return np.frombuffer(data, np.dtype(BY_NAME[told.dtype].storage or "u1")).reshape(shape).astype(np.dtype(told.dtype))
 
 
