@@ -373,9 +373,9 @@ def _estimate(plan: Plan, offline: OfflineModel) -> None:
     size = acl_size({"dump": {"dump_mode": "all", "dump_list": [{}]}}, Models([graph]))
     runs_ = len(plan.cases)
     free = free_bytes(nearest_folder(plan.request.out) or os.curdir)
-    plan.dump = "all inputs and outputs: %s%s%s; of what passed %s" % (
+    plan.dump = "all inputs and outputs: %s%s%s; %s" % (
         size.text(), " in each of %d runs" % runs_ if runs_ > 1 else "", "; free: %s" % size_text(free) if free is not None else "",
-        "all stays" if plan.request.keep == "all" else "nothing stays",
+        {"all": "all stay", "failed": "those that passed are deleted"}.get(plan.request.keep, "each is deleted once it is compared"),
     )  # fmt: skip
     if free is not None and plan.request.keep == "all" and size.size_bytes * runs_ > free:
         plan.problems.append(Problem("the dumps do not fit: %s, free %s" % (size.text(), size_text(free)), "--keep failed, or another -o"))
