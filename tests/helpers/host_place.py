@@ -7,8 +7,6 @@ import subprocess
 import sys
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from goldwatch.testing.host import make_host
 from goldwatch.testing.host.config import HostConfig
@@ -18,6 +16,9 @@ FAULT = "op:second=scale:1.05"
 
 def small(path, batch=2, scale=1.0):
     """Two products with a Relu between: ``first``, ``relu``, ``second``, of which the output is the network's."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
     state = np.random.RandomState(0)
 
     def weights(name, *shape):

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import tarfile
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
 from host_place import FAULT, small
+
+from goldwatch.schemas import load_schema
 
 
 def run_of(place, out="out"):
@@ -190,6 +193,7 @@ def test_shapes_within_the_range_of_an_om(place) -> None:
     assert done.returncode == 4 and "is told when it runs: give --shapes" in done.stderr
     done = place.locate("any.onnx", "range.om", "-o", "out", "--shapes", "x:1~5~4,32", "--format", "json")
     document = json.loads(done.stdout)
+    jsonschema.validate(document, load_schema("locate"))
     assert [run["shapes"] for run in document["runs"]] == ["x:1,32", "x:5,32"] and document["culprits"] == ["second"]
     assert [run["exit_code"] for run in document["runs"]] == [1, 1] and document["exit_code"] == done.returncode == 1
 
@@ -240,9 +244,44 @@ def test_the_smallest_part_that_fails_and_its_bundle(place) -> None:
 
 def test_each_cut_is_made_once(place) -> None:
     first = place.locate("model.onnx", "model.om", "-o", "out", "--narrow")
-    again = place.locate("model.onnx", "model.om", "-o", "out", "--narrow")
-    assert first.returncode == again.returncode == 1 and first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+    again = place.locate("model.onnx", "model.om", "-o", "out", "--narrow", "--format", "json")
+    assert first.returncode == again.returncode == 1 and "smallest part that fails alone: second" in first.stdout
     assert place.commands(again) == []
+    document = json.loads(again.stdout)
+    jsonschema.validate(document, load_schema("locate"))
+    assert document["smallest"]["layers"] == ["second"] and document["smallest"] in document["cuts"]
+
+
+AIPP = """aipp_op { aipp_mode: static
+ related_input_rank: 0
+ input_format: RGB888_U8
+ src_image_size_w: 20
+ src_image_size_h: 20
+ crop: true
+ load_start_pos_h: 2
+ load_start_pos_w: 4
+ crop_size_w: 16
+ crop_size_h: 16
+ mean_chn_0: 104
+ var_reci_chn_0: 0.0171
+ var_reci_chn_1: 0.0175
+ var_reci_chn_2: 0.0174
+}
+"""
+
+
+def test_an_om_that_begins_with_an_image(place, resblock) -> None:
+    place.host("op:res2a_branch2b=pad")
+    (place.folder / "aipp.cfg").write_text(AIPP)
+    place.atc("net.prototxt", "net.om", "--framework=0", "--weight=net.caffemodel", "--insert_op_conf=aipp.cfg")
+    done = place.locate("net.prototxt", "net.om", "-o", "out")
+    assert done.returncode == 1 and "culprit: res2a_branch2b\n" in done.stdout, done.stderr
+    assert "image RGB888_U8 20x20 | random (seed 0)" in done.stderr
+    assert (place.folder / "out" / "inputs" / "data.bin").stat().st_size == 2 * 20 * 20 * 3
+    # What the device makes of the image is what golden data were made with: what comes first is right.
+    assert run_of(place)["first_divergence"]["op"] == "res2a_branch2b"
+    place.host()
+    assert place.locate("net.prototxt", "net.om", "-o", "healthy").returncode == 0
 
 
 def test_a_cure_goes_round_until_it_passes(place) -> None:
