@@ -25,12 +25,12 @@ def small(path, batch=2, scale=1.0):
         return numpy_helper.from_array((state.standard_normal(shape) * scale / np.sqrt(shape[0])).astype(np.float32), name)
 
     nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
+        helper.make_node("MatMul", ["x", "first_weights"], ["a"], name="first"),
         helper.make_node("Relu", ["a"], ["b"], name="relu"),
-        helper.make_node("MatMul", ["b", "w2"], ["y"], name="second"),
+        helper.make_node("MatMul", ["b", "second_weights"], ["y"], name="second"),
     ]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (batch, size)) for name, size in (("x", 32), ("y", 16)))
-    graph = helper.make_graph(nodes, "net", [x], [y], [weights("w1", 32, 64), weights("w2", 64, 16)])
+    graph = helper.make_graph(nodes, "net", [x], [y], [weights("first_weights", 32, 64), weights("second_weights", 64, 16)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
 
 

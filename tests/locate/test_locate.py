@@ -232,8 +232,8 @@ def test_the_smallest_part_that_fails_and_its_bundle(place) -> None:
         archive.extractall(str(place.folder / "theirs"))
     # Nothing else of the model.
     part = onnx.load_model_from_string(texts["bundle/dump.onnx"])
-    assert [node.name for node in part.graph.node] == ["second"] and [each.name for each in part.graph.initializer] == ["w2"]
-    assert not [name for name, text in texts.items() if b"w1" in text or b"relu" in text]
+    assert [node.name for node in part.graph.node] == ["second"] and [each.name for each in part.graph.initializer] == ["second_weights"]
+    assert not [name for name, text in texts.items() if b"first_weights" in text or b"relu" in text]
     assert json.loads(texts["bundle/versions.json"].decode())["soc_version"] == "Ascend310P3"
     # Who gets it sees the same, with the command that the README tells.
     line = next(line for line in texts["bundle/README.txt"].decode().splitlines() if "goldwatch locate" in line)
