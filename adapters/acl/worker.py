@@ -114,12 +114,14 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
         run = _Run(acl, job)
         files = run.outputs()
         run.close()
-    finally:
-        # What fails while something is given back must not hide the error before.
-        for name, arguments in (("rt.reset_device", [device]), ("finalize", [])):
-            function = acl.function(name)
-            if function is not None:
-                function(*arguments)
+    except BaseException:
+        # What fails while the device is given back must not hide the error before.
+        acl.module.rt.reset_device(device)
+        acl.module.finalize()
+        raise
+    # Dumps may be on their way until then.
+    acl.call("rt.reset_device", device)
+    acl.call("finalize")
     parent.tell(result={"outputs": files, "soc": _soc(acl)})
     return 0
 
@@ -142,7 +144,7 @@ class _Run:
         self.gears = any(job[name] is not None for name in ("batch", "size", "dims"))
         # An om without gears has no such input, which is told before anything else.
         self.gear_input = acl.call("mdl.get_input_index_by_name", self.desc, GEAR_INPUT) if self.gears else None
-        self.count = acl.made("mdl.get_num_inputs", self.desc) - self.gears
+        self.count = int(acl.function("mdl.get_num_inputs")(self.desc)) - self.gears
         self.allocated: List[int] = []
         self.given, self.wanted = acl.made("mdl.create_dataset"), acl.made("mdl.create_dataset")
 
@@ -157,6 +159,10 @@ class _Run:
 
     def close(self) -> None:
         """Give back what the device holds."""
+        for dataset in (self.given, self.wanted):
+            for place in range(int(self.acl.function("mdl.get_dataset_num_buffers")(dataset))):
+                self.acl.call("destroy_data_buffer", self.acl.made("mdl.get_dataset_buffer", dataset, place))
+            self.acl.call("mdl.destroy_dataset", dataset)
         for address in self.allocated:
             self.acl.call("rt.free", address)
         self.acl.call("mdl.destroy_desc", self.desc)
@@ -168,6 +174,8 @@ class _Run:
         found = []
         for number in range(self.count):
             dims = self.acl.call("mdl.get_input_dims", self.desc, number)
+            # Names of more than 127 bytes are others there.
+            name = str(self.acl.function("mdl.get_input_name_by_index")(self.desc, number) or dims["name"])
             sizes = list(self.job["size"] or [])
             shape = []
             for dim in dims["dims"]:
@@ -175,7 +183,7 @@ class _Run:
                     shape.append(int(dim))
                 else:
                     shape.append(int(self.job["batch"] or sizes.pop(0)))
-            found.append((dims["name"], tuple(named.get(dims["name"], shape))))
+            found.append((name, tuple(named.get(name, shape))))
         unknown = set(named) - {name for name, _ in found}
         if unknown:
             raise InputError("the om has no input %s" % sorted(unknown)[0], "its inputs: " + ", ".join(name for name, _ in found))

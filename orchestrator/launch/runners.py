@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..adapters.launch import runs
@@ -98,11 +98,12 @@ class Runner:
         Raises
         ------
         UsageError
-            The runner cannot do it; a gear is wanted that the om does not have; a word of the program names what there is not.
+            The runner cannot do it; a gear is wanted that the om does not have; a path has a comma, which parts the inputs; a word of the
+        program names what there is not.
         """
         if self.problem:
             raise UsageError("%s cannot be used: %s" % (self.name, self.problem))
-        return _COMMANDS[self.name](self, run)
+        return _COMMANDS[self.name](self, run if self.name == PROGRAM else _absolute(self.name, run))
 
     def outputs(self, run: Run) -> List[str]:
         """Return the files that hold the outputs, in the order of the om's outputs; of a :data:`PROGRAM` what it left by the same names.
@@ -156,6 +157,16 @@ def _with_python(name: str, pythons: Sequence[str], environ: Mapping[str, str]) 
 def _msame(environ: Mapping[str, str]) -> Runner:
     path = shutil.which(MSAME, path=environ.get("PATH", ""))
     return Runner(MSAME, path or "", "" if path else "it is not on PATH; build it from the vendor's tools and add its folder to PATH")
+
+
+def _absolute(name: str, run: Run) -> Run:
+    """Return a run with absolute paths: a runner may have another current folder."""
+    comma = next((path for path in run.inputs if "," in path), None)
+    if comma is not None:
+        raise UsageError("%s: %s takes a comma for the end of an input's path" % (comma, name), hint="take a folder without a comma")
+    config = os.path.abspath(run.acl_json) if run.acl_json else None
+    inputs = [os.path.abspath(path) for path in run.inputs]
+    return replace(run, om=os.path.abspath(run.om), inputs=inputs, output=os.path.abspath(run.output), acl_json=config)
 
 
 def dynamic_arguments(run: Run) -> List[str]:

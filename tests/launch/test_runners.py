@@ -131,6 +131,16 @@ def test_msame_runs_where_its_configuration_is(tmp_path):
         Runner(MSAME, "msame").command(Run("/m.om", [], "/out", str(tmp_path / "dump.json")))
 
 
+def test_paths_are_absolute_and_have_no_comma(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = Runner(MSAME, "msame").command(Run("m.om", ["x.bin", "y.bin"], "out", "acl/acl.json"))
+    assert command.cwd == str(tmp_path / "acl") and "%s,%s" % (tmp_path / "x.bin", tmp_path / "y.bin") in command.argv
+    assert str(tmp_path / "m.om") in command.argv and str(tmp_path / "out") in command.argv
+    for name in (AIS_BENCH, MSAME, PYACL):
+        with pytest.raises(UsageError, match="takes a comma for the end"):
+            Runner(name, "x").command(Run("m.om", ["a,b.bin"], "out"))
+
+
 def test_outputs_of_the_newest_folder_in_their_order(tmp_path):
     for age, folder in ((100, "old"), (10, "new")):
         (tmp_path / folder).mkdir()

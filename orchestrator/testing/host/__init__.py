@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from ...lazy import imported_when_used
 
 if TYPE_CHECKING:
+    from .config import HostConfig
     from .folder import Host, make_host
 
-__all__ = ["Host", "make_host"]
+__all__ = ["Host", "HostConfig", "make_host"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_when_used(__name__, folder=("Host", "make_host"))
+    __getattr__ = imported_when_used(__name__, config=("HostConfig",), folder=("Host", "make_host"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -227,7 +227,7 @@ class _Running:
 
     def _tensor(self, array: Array, layout: str, origin: Optional[str], index: int) -> DeviceTensor:
         original = "ND" if layout == "FRACTAL_NZ" else self.network.layout(array.ndim)
-        return DeviceTensor(array, layout if layout != "ND" else original if original != "ND" else "ND", original, origin, index)
+        return DeviceTensor(array, original if layout == "ND" else layout, original, origin, index)
 
     def _fold(self, number: int) -> None:
         """Compute what the compiler knows."""
@@ -379,7 +379,7 @@ class _Running:
         if key not in self.versions:
             held = self.model.output(*source)
             array = _half(held.array) if dtype == HALF else held.array.astype(dtype)
-            tensor = replace(self._tensor(array, layout, held.origin_name, held.origin_index))
+            tensor = self._tensor(array, layout, held.origin_name, held.origin_index)
             name = "trans_%s_%d%s" % (kind, self.inserted, self.device.suffix)
             self.inserted += 1
             self.model.add(DeviceOp(name, kind, (source,), (tensor,), originals=()))

@@ -9,27 +9,21 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
-import sys
-import time
 import types
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from ...config.forms import read_plan
-from ...config.plan import DumpPlan, ModelDump
 from ...elements import BY_NAME
 from ...errors import GoldwatchError
 from ...model.atc import BATCH, DIMS, IMAGE_SIZE, SHAPE
-from ...tensors.tensor import Tensor
-from ..dump import DeviceDump
-from ..model import DeviceModel
-from ..server import DumpServer
 from .build import AtcError
 from .config import HostConfig
+from .dumping import Dumping
 from .loaded import GEAR_INPUT, Loaded, Told
 from .om import read_om
+from .things import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
 
 Array = Any
 
@@ -49,68 +43,6 @@ _FORMATS = {"NCHW": 0, "NHWC": 1, "ND": 2}
 _MB = 1 << 20
 
 
-class _Memory:
-    """What was allocated, by address."""
-
-    def __init__(self) -> None:
-        self._blocks: Dict[int, Any] = {}
-
-    def allocate(self, size: int) -> int:
-        block = ctypes.create_string_buffer(max(1, size))
-        address = ctypes.addressof(block)
-        self._blocks[address] = block
-        return address
-
-    def free(self, address: int) -> bool:
-        return self._blocks.pop(address, None) is not None
-
-    def holds(self, address: int, size: int) -> bool:
-        """Tell whether so many bytes from an address on lie in one block."""
-        return any(start <= address and address + size <= start + len(block) for start, block in self._blocks.items())
-
-
-class _Objects:
-    """Things that are handed out as numbers."""
-
-    def __init__(self) -> None:
-        self._things: Dict[int, Any] = {}
-        self._next = 0x10000
-
-    def add(self, thing: Any) -> int:
-        self._next += 0x100
-        self._things[self._next] = thing
-        return self._next
-
-    def get(self, number: int, kind: Any) -> Any:
-        thing = self._things.get(number)
-        return thing if isinstance(thing, kind) else None
-
-    def remove(self, number: int) -> int:
-        return SUCCESS if self._things.pop(number, None) is not None else INVALID_PARAM
-
-
-class _Buffer:
-    def __init__(self, address: int, size: int) -> None:
-        self.address, self.size = address, size
-
-
-class _TensorDesc:
-    def __init__(self, dtype: int, shape: List[int]) -> None:
-        self.dtype, self.shape = dtype, list(shape)
-
-
-class _Dataset:
-    def __init__(self) -> None:
-        self.buffers: List[int] = []
-        self.descs: Dict[int, _TensorDesc] = {}
-        self.gear: Optional[Tuple[int, ...]] = None
-
-
-class _Desc:
-    loaded: Optional[Loaded] = None
-    shapes: Optional[List[Tuple[int, ...]]] = None
-
-
 class Acl:
     """The state behind the module.
 
@@ -128,12 +60,12 @@ class Acl:
     def __init__(self, host: HostConfig) -> None:
         self.host = host
         self.words = ""
-        self._plan: Optional[DumpPlan] = None
+        self._dumping = Dumping(None, host)
         self._began = False
         self._device: Optional[int] = None
-        self._memory, self._things = _Memory(), _Objects()
+        self._memory, self._things = Memory(), Objects()
         self._models: Dict[int, Loaded] = {}
-        self._descs: Dict[int, _Desc] = {}
+        self._descs: Dict[int, ModelDesc] = {}
 
     # acl
 
@@ -147,13 +79,14 @@ class Acl:
                 data = stream.read()
             try:
                 document = json.loads(data.decode("utf-8"))
-                self._plan = read_plan(data, path) if document.get("dump") else None
+                plan = read_plan(data, path) if document.get("dump") else None
             except ValueError as error:
                 return self._failed(PARSE_FILE, "acl.json %s: %s" % (path, error))
             except GoldwatchError as error:
                 return self._failed(INVALID_DUMP_CONFIG, error.message)
-            if self._plan is not None and not os.path.isdir(self._plan.dump_path or ""):
-                return self._failed(INVALID_DUMP_CONFIG, "dump_path %s is no folder" % self._plan.dump_path)
+            if plan is not None and not os.path.isdir(plan.dump_path or ""):
+                return self._failed(INVALID_DUMP_CONFIG, "dump_path %s is no folder" % plan.dump_path)
+            self._dumping = Dumping(plan, self.host)
         self._began = True
         return SUCCESS
 
@@ -170,34 +103,34 @@ class Acl:
         return self.words
 
     def create_data_buffer(self, address: int, size: int) -> int:
-        return self._things.add(_Buffer(address, size))
+        return self._things.add(Buffer(address, size))
 
     def get_data_buffer_addr(self, buffer: int) -> int:
-        found = self._things.get(buffer, _Buffer)
+        found = self._things.get(buffer, Buffer)
         return found.address if found else 0
 
     def get_data_buffer_size_v2(self, buffer: int) -> int:
-        found = self._things.get(buffer, _Buffer)
+        found = self._things.get(buffer, Buffer)
         return found.size if found else 0
 
     def destroy_data_buffer(self, buffer: int) -> int:
-        return self._things.remove(buffer)
+        return self._forgotten(buffer)
 
     def create_tensor_desc(self, dtype: int, shape: List[int], layout: int) -> int:
-        return self._things.add(_TensorDesc(dtype, shape))
+        return self._things.add(TensorDesc(dtype, shape))
 
     def destroy_tensor_desc(self, desc: int) -> None:
         self._things.remove(desc)
 
     def get_tensor_desc_num_dims(self, desc: int) -> int:
-        return len(self._things.get(desc, _TensorDesc).shape)
+        return len(self._things.get(desc, TensorDesc).shape)
 
     def get_tensor_desc_dim_v2(self, desc: int, index: int) -> Tuple[int, int]:
-        shape = self._things.get(desc, _TensorDesc).shape
+        shape = self._things.get(desc, TensorDesc).shape
         return (shape[index], SUCCESS) if index < len(shape) else (0, INVALID_PARAM)
 
     def get_tensor_desc_type(self, desc: int) -> int:
-        return int(self._things.get(desc, _TensorDesc).dtype)
+        return int(self._things.get(desc, TensorDesc).dtype)
 
     # acl.rt
 
@@ -225,13 +158,13 @@ class Acl:
         return (self._things.add("context"), SUCCESS) if device == self._device else (0, RT_CONTEXT_NULL)
 
     def destroy_context(self, context: int) -> int:
-        return self._things.remove(context)
+        return self._forgotten(context)
 
     def create_stream(self) -> Tuple[int, int]:
         return (self._things.add("stream"), SUCCESS) if self._device is not None else (0, RT_CONTEXT_NULL)
 
     def destroy_stream(self, stream: int) -> int:
-        return self._things.remove(stream)
+        return self._forgotten(stream)
 
     def malloc(self, size: int, policy: int) -> Tuple[int, int]:
         if self._device is None:
@@ -287,17 +220,17 @@ class Acl:
         return SUCCESS if self._models.pop(model, None) is not None else INVALID_MODEL_ID
 
     def create_desc(self) -> int:
-        return self._things.add(_Desc())
+        return self._things.add(ModelDesc())
 
     def get_desc(self, desc: int, model: int) -> int:
-        found, loaded = self._things.get(desc, _Desc), self._models.get(model)
+        found, loaded = self._things.get(desc, ModelDesc), self._models.get(model)
         if found is None or loaded is None:
             return INVALID_MODEL_ID if found is not None else INVALID_PARAM
         found.loaded, self._descs[model] = loaded, found
         return SUCCESS
 
     def destroy_desc(self, desc: int) -> int:
-        return self._things.remove(desc)
+        return self._forgotten(desc)
 
     def get_num_inputs(self, desc: int) -> int:
         return len(self._inputs(desc))
@@ -352,7 +285,7 @@ class Acl:
         return (_dims(outputs[index].name, outputs[index].shape), SUCCESS) if index < len(outputs) else ({}, INVALID_PARAM)
 
     def get_cur_output_dims(self, desc: int, index: int) -> Tuple[Dict[str, Any], int]:
-        found = self._things.get(desc, _Desc)
+        found = self._things.get(desc, ModelDesc)
         name = self._loaded(desc).outputs[index].name
         if found.shapes is None:
             return self.get_output_dims(desc, index)
@@ -378,34 +311,34 @@ class Acl:
         return found, SUCCESS
 
     def create_dataset(self) -> int:
-        return self._things.add(_Dataset())
+        return self._things.add(Dataset())
 
     def add_dataset_buffer(self, dataset: int, buffer: int) -> Tuple[int, int]:
-        found = self._things.get(dataset, _Dataset)
-        if found is None or self._things.get(buffer, _Buffer) is None:
+        found = self._things.get(dataset, Dataset)
+        if found is None or self._things.get(buffer, Buffer) is None:
             return 0, INVALID_PARAM
         found.buffers.append(buffer)
         return dataset, SUCCESS
 
     def get_dataset_num_buffers(self, dataset: int) -> int:
-        return len(self._things.get(dataset, _Dataset).buffers)
+        return len(self._things.get(dataset, Dataset).buffers)
 
     def get_dataset_buffer(self, dataset: int, index: int) -> int:
-        buffers = self._things.get(dataset, _Dataset).buffers
+        buffers = self._things.get(dataset, Dataset).buffers
         return buffers[index] if index < len(buffers) else 0
 
     def destroy_dataset(self, dataset: int) -> int:
-        return self._things.remove(dataset)
+        return self._forgotten(dataset)
 
     def set_dataset_tensor_desc(self, dataset: int, desc: int, index: int) -> Tuple[int, int]:
-        found, told = self._things.get(dataset, _Dataset), self._things.get(desc, _TensorDesc)
+        found, told = self._things.get(dataset, Dataset), self._things.get(desc, TensorDesc)
         if found is None or told is None:
             return 0, INVALID_PARAM
         found.descs[index] = told
         return dataset, SUCCESS
 
     def get_dataset_tensor_desc(self, dataset: int, index: int) -> int:
-        found = self._things.get(dataset, _Dataset).descs.get(index)
+        found = self._things.get(dataset, Dataset).descs.get(index)
         return self._things.add(found) if found is not None else 0
 
     def set_dynamic_batch_size(self, model: int, dataset: int, index: int, batch: int) -> int:
@@ -429,7 +362,7 @@ class Acl:
 
     def execute(self, model: int, inputs: int, outputs: int) -> int:
         loaded = self._models.get(model)
-        given, wanted = self._things.get(inputs, _Dataset), self._things.get(outputs, _Dataset)
+        given, wanted = self._things.get(inputs, Dataset), self._things.get(outputs, Dataset)
         if loaded is None or given is None or wanted is None:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         shapes = self._shapes(loaded, given)
@@ -440,7 +373,7 @@ class Acl:
             text = "the model has %d inputs, the dataset %d" % (len(loaded.inputs) + self._has_gears(loaded), len(given.buffers))
             return self._failed(GE_PARAM_INVALID, text)
         for told, number in zip(loaded.inputs, given.buffers):
-            buffer = self._things.get(number, _Buffer)
+            buffer = self._things.get(number, Buffer)
             size = _bytes(told, shapes[told.name]) + 32 * self.host.has("wrong-input-size")
             if buffer.size < size or (loaded.dynamic is None and buffer.size > _aligned(size)):
                 text = "input %s: size %d of the buffer, the model wants %d" % (told.name, buffer.size, size)
@@ -450,24 +383,27 @@ class Acl:
             ran = loaded.run(feeds)
         except AtcError as error:
             return self._failed(507011, str(error))
-        self._dump(loaded, ran.model, model)
+        self._dumping.write(ran.model, self._device or 0, model)
         for (name, array), number in zip(ran.outputs, wanted.buffers):
-            buffer = self._things.get(number, _Buffer)
+            buffer = self._things.get(number, Buffer)
             data = np.ascontiguousarray(array)
             if buffer.size < data.nbytes:
                 return self._failed(GE_PARAM_INVALID, "output %s: room for %d bytes, there are %d" % (name, buffer.size, data.nbytes))
             ctypes.memmove(buffer.address, data.ctypes.data, data.nbytes)
-        wanted.descs = {n: _TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape)) for n, (_, array) in enumerate(ran.outputs)}
+        wanted.descs = {n: TensorDesc(DATA_TYPES[str(array.dtype)], list(array.shape)) for n, (_, array) in enumerate(ran.outputs)}
         if model in self._descs:
             self._descs[model].shapes = [tuple(array.shape) for _, array in ran.outputs]
         return SUCCESS
+
+    def _forgotten(self, number: int) -> int:
+        return SUCCESS if self._things.remove(number) else INVALID_PARAM
 
     def _failed(self, code: int, words: str) -> int:
         self.words = words
         return code
 
     def _loaded(self, desc: int) -> Loaded:
-        found = self._things.get(desc, _Desc)
+        found = self._things.get(desc, ModelDesc)
         if found is None or found.loaded is None:
             raise RuntimeError("the model's description was not got")
         loaded: Loaded = found.loaded
@@ -503,7 +439,7 @@ class Acl:
         return found
 
     def _set_gear(self, model: int, dataset: int, index: int, kind: str, gear: Tuple[int, ...], code: int) -> int:
-        loaded, found = self._models.get(model), self._things.get(dataset, _Dataset)
+        loaded, found = self._models.get(model), self._things.get(dataset, Dataset)
         if loaded is None or found is None:
             return INVALID_MODEL_ID if loaded is None else INVALID_PARAM
         if loaded.dynamic is None or loaded.dynamic.kind != kind:
@@ -515,7 +451,7 @@ class Acl:
         found.gear = gear
         return SUCCESS
 
-    def _shapes(self, loaded: Loaded, given: _Dataset) -> Optional[Dict[str, Tuple[int, ...]]]:
+    def _shapes(self, loaded: Loaded, given: Dataset) -> Optional[Dict[str, Tuple[int, ...]]]:
         """Return the inputs' shapes in a run; None where they are not told or do not fit."""
         if loaded.dynamic is None:
             return {told.name: told.shape for told in loaded.inputs}
@@ -530,49 +466,6 @@ class Acl:
                 return None
             found[told.name] = shape
         return None if loaded.dynamic.problem(found) else found
-
-    def _dump(self, loaded: Loaded, model: DeviceModel, number: int) -> None:
-        """Write the dumps of a run as the configuration asks."""
-        plan = self._plan
-        chosen = None if plan is None or plan.debug else self._chosen(plan, loaded)
-        if plan is None or chosen is None or plan.dump_path is None:
-            return
-        names = {op.name for op in model.ops}
-        wanted = set(chosen.layers) if chosen.layers else names
-        now = time.time()
-        model.name = chosen.name or model.name
-        stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now))
-        ops = {op.name: op for op in model.ops}
-        originals = {name: set(op.originals or ()) for name, op in ops.items()}
-        dumps = [
-            dump.only(plan.mode or "output")
-            for dump in model.dumps(stamp, self._device or 0, number, first_timestamp_us=int(now * 1e6))
-            if dump.op_name in wanted or originals[dump.op_name] & wanted
-        ]
-        if plan.data == "stats":
-            dumps = [_statistics(dump) for dump in dumps]
-        crash = self.host.number("crash")
-        if self.host.has("crash"):
-            dumps = dumps[: len(dumps) // 2 if crash is None else crash]
-        DumpServer(plan.dump_path, dumps, delay_s=self.host.delay_s, faults=self.host.file_faults()).run()
-        if self.host.has("crash"):
-            sys.stdout.flush()
-            os.kill(os.getpid(), signal.SIGSEGV)
-
-    @staticmethod
-    def _chosen(plan: DumpPlan, loaded: Loaded) -> Optional[ModelDump]:
-        """Return what is dumped of a model: an entry without a name, or with that of the om's file."""
-        if plan.models is None:
-            return None
-        return next((model for model in plan.models if model.name in (None, loaded.name)), None)
-
-
-def _statistics(dump: DeviceDump) -> DeviceDump:
-    from ..statistics_files import statistics_dump
-
-    tensors = [("input", n, Tensor.from_array(t.data, t.format)) for n, t in enumerate(dump.inputs)]
-    tensors += [("output", n, Tensor.from_array(t.data, t.format)) for n, t in enumerate(dump.outputs)]
-    return statistics_dump(dump.folder, dump.name + ".csv", tensors)
 
 
 def _dims(name: str, shape: Tuple[int, ...]) -> Dict[str, Any]:

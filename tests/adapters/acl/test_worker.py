@@ -131,6 +131,17 @@ def test_no_module_and_functions_that_fail(acl, job, monkeypatch):
         work(job, Listener())
 
 
+def test_a_failure_at_the_end_is_told_and_hides_none_before(acl, job, monkeypatch):
+    monkeypatch.setattr(acl, "finalize", lambda: 507019)
+    with pytest.raises(EnvironmentProblem, match=r"acl.finalize failed with 507019 \(ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR\)"):
+        work(job, Listener())
+    monkeypatch.setattr(acl.mdl, "execute", lambda *arguments: 507011)
+    acl.rt.reset_device(0)
+    monkeypatch.setattr(acl, "init", lambda *arguments: 0)
+    with pytest.raises(EnvironmentProblem, match="acl.mdl.execute failed with 507011"):
+        work(job, Listener())
+
+
 def test_codes():
     assert explained(507015).name == "ACL_ERROR_RT_AICORE_EXCEPTION" and "npu-smi" in explained(107001).hint
     assert explained(145000).words == "a parameter, such as the size of an input, is wrong"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
+import onnx
 import pytest
 import stand_in
 from caffe_as_tf import AsTensorflow
@@ -14,6 +16,7 @@ from stand_in import compiled, ops_of, run_atc
 from goldwatch.model.atc import dynamic_of
 from goldwatch.model.graph import load_model
 from goldwatch.netfiles.caffemodel import read_weights
+from goldwatch.testing.host.loaded import Loaded
 from goldwatch.testing.host.om import read_om
 
 
@@ -126,6 +129,18 @@ def test_the_model_is_in_the_om_with_what_lies_beside_it(net, tmp_path):
     model, weights = read_om(om).unpack(str(tmp_path / "unpacked"))
     with open(model, "rb") as stream:
         assert stream.read() == before and weights is None
+
+
+def test_weights_in_a_file_of_their_own_come_along(net, tmp_path):
+    proto = onnx.load(net)
+    (tmp_path / "apart").mkdir()
+    options = {"save_as_external_data": True, "all_tensors_to_one_file": True, "location": "net.data", "size_threshold": 0}
+    onnx.save_model(proto, str(tmp_path / "apart" / "net.onnx"), **options)
+    om = compiled(str(tmp_path / "apart" / "net.onnx"), tmp_path / "apart.om")
+    shutil.rmtree(str(tmp_path / "apart"))
+    x = {"x": np.random.RandomState(0).rand(1, 3, 8, 8).astype(np.float32)}
+    made = [Loaded.from_om(read_om(path), "net").run(x).outputs[0][1] for path in (om, compiled(net, tmp_path / "whole.om"))]
+    assert np.array_equal(*made)
 
 
 GEARS = {

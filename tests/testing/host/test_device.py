@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import stand_in
+from caffe_as_tf import AsTensorflow
 from onnx import helper
 from onnx_models import model, save, value, weight
 
+from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.testing.host.build import AtcError, Build, read_build
 from goldwatch.testing.host.device import Device
 from goldwatch.testing.host.network import Network
@@ -200,3 +204,19 @@ def test_the_files_of_the_options(tmp_path):
     assert Build.from_document(build.document()) == build
     with pytest.raises(AtcError, match="must be a mode of mixed precision"):
         read_build({"modify_mixlist": mix})
+
+
+def test_one_network_of_two_frameworks(tmp_path):
+    prototxt, weights = (os.path.join(stand_in.DATA, "resblock." + kind) for kind in ("prototxt", "caffemodel"))
+    data = np.load(os.path.join(stand_in.DATA, "input_data.npy"))
+    (tmp_path / "res.pb").write_bytes(AsTensorflow(prototxt, read_weights(weights), {"data": data.shape}).graph)
+    of_caffe = Device(Network(prototxt, weights), Build(), "res").run({"data": data})
+    of_tensorflow = Device(Network(str(tmp_path / "res.pb")), Build(), "res").run({"data": data.transpose(0, 2, 3, 1)})
+    found = [np.asarray(array, np.float64) for _, array in of_tensorflow.outputs]
+    for name, array in of_caffe.outputs:
+        wanted = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
+        assert any(each.shape == wanted.shape and np.allclose(each, wanted, atol=2e-2, rtol=2e-2) for each in found), name
+    # Its layers, as a real Caffe computed them in float32.
+    layers = np.load(os.path.join(stand_in.DATA, "expected_layer_outputs.npz"))
+    relu = next(op for op in of_caffe.model.ops if op.name == "res2ares2a_relu").outputs[0].array
+    assert np.allclose(relu.astype(np.float32), layers["res2a_relu:0"], atol=2e-2)

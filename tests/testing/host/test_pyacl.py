@@ -135,6 +135,15 @@ def test_dumps_as_the_configuration_asks(tmp_path, om):
     assert all(name.endswith(".csv") for name in dump_names(tmp_path / "stats")) and len(dump_names(tmp_path / "stats")) == 10
 
 
+def test_each_further_run_has_a_folder_of_its_own(tmp_path, om):
+    for step, folders in ((None, ["0", "1", "2"]), ("1|2-5", ["1", "2"])):
+        more = {} if step is None else {"dump_step": step}
+        config = acl_json(tmp_path / "acl.json", tmp_path / ("dump%s" % step), "net", **more)
+        stand_in.run_ais_bench(tmp_path / "npu", "--model", om, "--loop", "2", "--acl_json_path", config)
+        (place,) = (tmp_path / ("dump%s" % step)).glob("*/0/net/1")
+        assert sorted(entry.name for entry in place.iterdir()) == folders  # the warm-up is the first run
+
+
 def test_a_dump_that_never_comes(tmp_path, om):
     run_with(tmp_path, om, acl_json(tmp_path / "acl.json", tmp_path / "dump", "net"), "lost-dump=pool1")
     names = dump_names(tmp_path / "dump")
