@@ -61,13 +61,24 @@ class CaseResult:
 
     @property
     def culprit(self) -> Optional[str]:
-        """The operator to look at; None where nothing was found."""
+        """The operator to look at; None where nothing was found, and where each is right on the device's own inputs."""
         if self.run is None:
             return None
         summary = self.run.summary
-        if summary.culprit is not None:
-            return summary.culprit[0]
-        return summary.suspects[0].op if summary.suspects else summary.first.op if summary.first is not None else None
+        if summary.suspects:
+            named = [suspect.op for suspect in summary.suspects]
+            return summary.culprit[0] if summary.culprit is not None and summary.culprit[0] in named else named[0]
+        found = summary.culprit[0] if summary.culprit is not None else summary.first.op if summary.first is not None else None
+        return None if found == self.cleared else found
+
+    @property
+    def cleared(self) -> Optional[str]:
+        """The first operator outside its limits, where that one and all others are right on the device's own inputs; else None."""
+        summary = None if self.run is None else self.run.summary
+        if summary is None or summary.first is None or summary.recomputed is None or summary.suspects or summary.recomputed["wrong"]:
+            return None
+        left = [str(entry["op"]) for entry in summary.recomputed["not_computed"]]
+        return None if summary.first.op in left else summary.first.op
 
     def document(self) -> Dict[str, Any]:
         """Return it for programs."""
