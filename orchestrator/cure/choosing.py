@@ -70,6 +70,8 @@ class Choice(NamedTuple):
     ----------
     units
         Those chosen, what matters most first.
+    order
+        All units, those that were chosen first, then what was left as it is, the last first.
     before, after
         The largest estimated error of an output in units of its limit, now and with these raised.
     best
@@ -77,6 +79,7 @@ class Choice(NamedTuple):
     """
 
     units: Tuple[str, ...]
+    order: Tuple[str, ...]
     before: float
     after: float
     best: float
@@ -191,7 +194,7 @@ class Network:
         # What was put back last is what mattered most of what was put back; among those that are kept the cost of each decides.
         ranked = sorted(kept, key=lambda unit: -self._cost(unit, units, high).sum())
         before, after = (float(self.errors(some).max(initial=0.0)) for some in ((), high))
-        return Choice(tuple(ranked), before, after, best)
+        return Choice(tuple(ranked), (*ranked, *reversed(left)), before, after, best)
 
     def _lower(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..comparing.row import FAIL
+from ..comparing.row import FAIL, WORST_SLICE
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
@@ -23,19 +25,22 @@ from ..engine.rereading import RunReader
 from ..engine.standing import stored_options
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..judging.computed import RIGHT, WRONG, Judged, beyond
-from ..judging.limits import Limits, Subject
+from ..judging.limits import Limit, Limits, Subject
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode, desc_at, execution_key
+from ..model.nodes import OpNode, TensorDesc, desc_at, execution_key
 from ..operators import CannotCompute, Value
 from ..recomputing.evaluating import rounded
+from ..recomputing.feeding import Feed
+from ..recomputing.held import Held
 from ..recomputing.measured import own_error
 from ..recomputing.original import NotComputable
 from ..recomputing.recomputed import PRODUCT, Beside, Recomputed
 from ..results.hosts import told_of
 from ..results.store import RunStore
 from ..tensors.rounding import ROUNDING
+from ..verdict.arrays import compare_arrays
 from ..verdict.culprits import REPLAY
 from ..verdict.explaining import explained
 from ..verdict.inputs import Inputs
@@ -43,9 +48,10 @@ from ..verdict.observations import Observations, ObservedOp
 from ..verdict.own_error.estimated import ALL as ALL_ELEMENTS
 from ..verdict.own_error.estimated import HIGHEST_SCORE, Estimate, Shown
 from ..verdict.own_error.expected import Normal
-from ..verdict.seen import DISTANCE, Observation
+from ..verdict.seen import COSINE, DISTANCE, Observation
 from ..verdict.suspects import HIGH, Suspect
-from .choosing import UNBOUNDED, Network, Read, TensorError
+from .choosing import LINEAR, UNBOUNDED, Network, Read, TensorError
+from .rehearsing import MOST_ELEMENTS, Rehearsal, rehearsed
 
 Array = Any
 
@@ -67,8 +73,10 @@ _APPROXIMATE_MOST = 0.2
 """Up to this distance an error that no explanation fits may be an approximation's."""
 _NEARLY_ONE = 2.0**-8
 """A common factor nearer to 1 than this is rounding toward zero, no wrong scale."""
-_SUMS = ("add", "sub", "concat", "eltwise", "pack", "bias", "accumulate")
-"""Words in the types of operators whose output is a sum of their inputs, or holds them side by side."""
+_SUMS = ("add", "sub", "eltwise", "bias", "accumulate")
+"""Words in the types of operators whose output is a sum of their inputs."""
+_JOINS = ("concat", "pack")
+"""The same of those whose output holds them side by side."""
 _FLOOR = 2.0**-22
 """Relative error of float32 itself: golden data and what is computed are no closer than that."""
 _AMPLIFIED = 8.0
@@ -133,6 +141,10 @@ class Measured(NamedTuple):
         How many outputs of the network are outside their limits, of how many.
     nodes
         The names of the original model's nodes; None where it is not known.
+    rehearsal
+        The network as it is computed here; None where something is missing for that.
+    elements
+        Of all its tensors.
     notes
         What the user must know.
     """
@@ -143,6 +155,8 @@ class Measured(NamedTuple):
     graph: ModelGraph
     outputs_fail: Tuple[int, int]
     nodes: Optional[Set[str]]
+    rehearsal: Optional[Rehearsal]
+    elements: int
     notes: Tuple[str, ...]
 
 
@@ -183,6 +197,15 @@ def measure(result: str, model: str, original: Optional[str] = None, on_progress
             return _Measuring(engine, place, graph, original or options.original, is_replay, on_progress).measured()
 
 
+def _ratio(limit: Limit, value: float) -> float:
+    """Return a metric's value in units of its limit, as a distance; 0 where it was not measured."""
+    if value != value:
+        return 0.0
+    if limit.wants_large:
+        return math.sqrt(max(1.0 - value, 0.0) / max(1.0 - limit.value, 1e-12)) if limit.metric == COSINE else 0.0
+    return value / limit.value if limit.value > 0 else 0.0
+
+
 def _host_folder(store: RunStore, result: str) -> str:
     """Return the folder of the host's own result where the first failing operator of a merged one is."""
     failing = next(iter(store.rows("arrival", verdict=FAIL)), None)
@@ -199,7 +222,7 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
         what = "it is of final outputs, which tell nothing of single operators"
     elif options.exact:
         what = "it is of bytes (--exact), which tell nothing of precision"
-    elif not options.target or not DumpTree(options.target, time=options.time).combos:
+    elif not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos:
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:
         return
@@ -224,6 +247,7 @@ class _Found(NamedTuple):
     inherited: float
     distance: float
     norm: float
+    elements: int
     spoiled: bool
 
 
@@ -246,6 +270,8 @@ class _Measuring:
         self._found: List[_Found] = []
         self._facts: Dict[str, OpFacts] = {}
         self._wide: Set[str] = set()
+        self._added: Dict[Tuple[str, int], Array] = {}
+        self._elements = 0
 
     def _meet(self) -> None:
         """Have the files of the place known, so that they can be read again."""
@@ -274,7 +300,42 @@ class _Measuring:
         if self._is_replay:
             notes.append("a replay knows own errors only: they are taken as passed on unchanged; the result of compare tells more")
         network, original = Network(self._tensors, self._wide), self._recomputation.nodes
-        return Measured(network, self._facts, self._place, self._graph, fails, original, tuple(notes))
+        rehearsal = None if self._is_replay else self._rehearsal(nodes)
+        return Measured(network, self._facts, self._place, self._graph, fails, original, rehearsal, self._elements, tuple(notes))
+
+    def _rehearsal(self, nodes: Sequence[OpNode]) -> Optional[Rehearsal]:
+        """Return the network as it is computed here; None where something is missing, or it does not fit into memory."""
+        if self._elements > MOST_ELEMENTS:
+            return None
+        names = []
+        for node in nodes:
+            facts = self._facts.get(node.name)
+            narrow = facts.dtype if facts is not None and facts.dtype in NARROW else ""
+            names.append((node.name, narrow, facts is not None, facts is not None and facts.wrong))
+        outputs = [(key, number) for key, number in self._numbers.items() if self._tensors[number].limit is not None]
+
+        def golden(name: str, index: int) -> Optional[Array]:
+            tensor = self._recomputation.golden(self._place, name, index)
+            return None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+
+        judges: Dict[Tuple[int, int], Callable[[bool, Array], float]] = {}
+        for (name, output), number in outputs:
+            try:
+                step = self._recomputation.step(self._place, name)
+            except (NotComputable, NotComparable, GoldwatchError):
+                return None
+            value = next((value for value, index in step.outputs if index == output), None)
+            beside = self._found[number].beside
+            op = self._seen.find(self._place, name)
+            if value is None or beside is None or beside.golden is None or op is None:
+                return None
+            limits = self._engine.options.limits.for_subject(Subject(op.outputs[output].dtype, op.type, op.name))
+            judges[value] = partial(_worst_ratio, beside.golden, beside.dtype, limits)
+
+        def judge(values: Mapping[Tuple[int, int], Array], slices: bool) -> float:
+            return max((one(slices, values[value]) for value, one in judges.items()), default=0.0)
+
+        return rehearsed(names, partial(self._recomputation.step, self._place), self._added, golden, judge) if judges else None
 
     def _tell_causes(self) -> None:
         """Tell of ops that round rightly whose values are beyond the type, and whose rounding what is behind them multiplies."""
@@ -321,18 +382,23 @@ class _Measuring:
         narrow = dtype if dtype in NARROW else "float16"
         incoming = [self._tensors[tensor] for tensor, _ in reads]
         found = self._measured(row, beside, narrow, [entry.measured for entry in incoming])
-        sums = any(word in node.type.lower() for word in _SUMS)
         read = []
         for tensor, _ in reads:
-            size = self._found[tensor].norm
-            weight = size / found.norm if sums and size > 0 and found.norm > 0 else 1.0
-            read.append(Read(tensor, min(weight, UNBOUNDED)))
-        gain = self._gain(node, number, found, read, sums)
+            before = self._found[tensor]
+            read.append(Read(tensor, _weight(node.type, before.norm, before.elements, found.norm, found.elements)))
+        gain = self._gain(node, number, found, read)
+        self._elements += found.elements
+        if self._elements <= MOST_ELEMENTS and beside is not None and not found.spoiled:
+            held = rounded(beside.stored, dtype)
+            with np.errstate(all="ignore"):
+                off = np.asarray(beside.actual, np.float32) - np.asarray(held, np.float32)
+            if _plain_distance(beside.actual, held) > found.rounding:
+                self._added[node.name, number] = np.where(np.isfinite(off), off, np.float32(0.0))
         self._numbers[node.name, number] = len(self._tensors)
         self._tensors.append(TensorError(node.name, found.own, found.rounding, gain, tuple(read), None, found.distance))
         self._found.append(found)
 
-    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read], sums: bool) -> float:
+    def _gain(self, node: OpNode, number: int, found: _Found, read: Sequence[Read]) -> float:
         """Return by what an op multiplies the error of what it reads, by how that came out; by a smaller one where it was too large."""
         if not read or self._is_replay:
             return 1.0
@@ -342,8 +408,8 @@ class _Measuring:
         passed = self._recomputation.passed(self._place, node.name)
         if passed is None or number not in passed.outputs:
             return 1.0
-        weights = [size / found.norm if sums and size > 0 and found.norm > 0 else 1.0 for _, size in passed.inputs]
-        came = math.sqrt(sum((weight * off) ** 2 for weight, (off, _) in zip(weights, passed.inputs)))
+        weighted = (off * _weight(node.type, norm, count, found.norm, found.elements) for off, norm, count in passed.inputs)
+        came = math.sqrt(sum(off**2 for off in weighted))
         return passed.outputs[number] / math.hypot(came, _FLOOR)
 
     def _measured(self, row: Observation, beside: Optional[Beside], narrow: str, incoming: Sequence[float]) -> _Found:
@@ -353,14 +419,14 @@ class _Measuring:
             inherited = min(came, distance)
             rounding = ROUNDING[narrow].half_unit / math.sqrt(3.0)
             own = math.sqrt(max(distance**2 - inherited**2, rounding**2))
-            return _Found(None, own, rounding, inherited, distance, 0.0, distance >= UNBOUNDED and came >= UNBOUNDED)
+            return _Found(None, own, rounding, inherited, distance, 0.0, 0, distance >= UNBOUNDED and came >= UNBOUNDED)
         exact, golden = beside.exact, beside.golden
         truth = golden if golden is not None and not self._is_replay else exact
         rounding = _distance(rounded(truth, narrow), truth, narrow)
         spoiled = golden is not None and _is_spoiled(exact, golden, rounding, beside.dtype)
         norm = float(np.linalg.norm(np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)))
         if spoiled:
-            return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, True)
+            return _Found(beside, rounding, rounding, math.nan, UNBOUNDED, norm, exact.size, True)
         own = _distance(beside.actual, exact, beside.dtype)
         inherited = math.nan if golden is None else _plain_distance(exact, golden)
         if golden is not None:
@@ -368,7 +434,7 @@ class _Measuring:
             distance = UNBOUNDED if (np.isfinite(golden) & ~np.isfinite(beside.actual)).any() else distance
         if self._is_replay:
             distance = min(math.sqrt(own**2 + sum(min(one, UNBOUNDED) ** 2 for one in incoming if one == one)), UNBOUNDED)
-        return _Found(beside, own, rounding, inherited, distance, norm, False)
+        return _Found(beside, own, rounding, inherited, distance, norm, exact.size, False)
 
     def _reads(self, node: OpNode, op: ObservedOp) -> List[Tuple[int, float]]:
         """Return the tensors that an op reads: past Casts, TransDatas, and what was not compared."""
@@ -409,7 +475,7 @@ class _Measuring:
             rounds = distance <= 2.0 * ROUNDING["bfloat16"].half_unit
             own, rounding = (0.0, distance) if rounds else (distance, 0.0)
             self._tensors.append(TensorError("", own, rounding, measured=distance))
-            self._found.append(_Found(None, own, rounding, 0.0, distance, 0.0, False))
+            self._found.append(_Found(None, own, rounding, 0.0, distance, 0.0, 0, False))
         return self._numbers[name, -1]
 
     def _facts_of(self, node: OpNode, op: ObservedOp, dtype: str, numbers: range) -> OpFacts:
@@ -506,17 +572,43 @@ def _limit(limits: Limits, op: ObservedOp, row: Observation, distance: float) ->
     for limit in limits.for_subject(Subject(row.dtype or "", op.type, op.name)):
         if limit.metric == DISTANCE:
             found.append(limit.value)
-        elif limit.metric == "CosineSimilarity" and limit.value < 1.0:
+        elif limit.metric == COSINE and limit.value < 1.0:
             found.append(math.sqrt(2.0 * (1.0 - limit.value)))
-        elif limit.metric == "WorstSliceDistance" and row.slice_distance > 0 and 0 < distance < UNBOUNDED:
+        elif limit.metric == WORST_SLICE and row.slice_distance > 0 and 0 < distance <= LINEAR:
             found.append(limit.value * min(1.0, distance / row.slice_distance))
     best = min(found)
     return best if math.isfinite(best) and best > 0 else 0.03
 
 
+def _worst_ratio(golden: Array, dtype: str, limits: Sequence[Limit], slices: bool, values: Array) -> float:
+    """Return how far values are from golden data in units of what is allowed of a type."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(values, np.float16 if dtype == "float16" else np.float32).reshape(golden.shape)
+    limits = [limit for limit in limits if slices or limit.metric != WORST_SLICE]
+    plain = Limits(tuple(replace(limit, selector="", pattern="") for limit in limits))
+    found = compare_arrays(values, golden, limits=plain, metrics=[])
+    ratios = [_ratio(limit, float(found.metrics.get(limit.metric, math.nan))) for limit in limits]
+    if found.inf is not None and found.nan is not None and not found.passed:
+        odd = any(side["target"] > side["golden"] for side in (found.inf, found.nan))
+        ratios.append(UNBOUNDED if odd else 0.0)
+    return max([0.0 if found.passed else 1.0, *ratios])
+
+
 def _dtype(ge_name: str) -> str:
     entry = BY_GE_NAME.get(ge_name)
     return entry.name if entry is not None and entry.name in (*NARROW, "float32", "float64") else ""
+
+
+def _weight(op_type: str, norm: float, count: int, made: float, of: int) -> float:
+    """Return the share of an input in the output of a sum, by their Euclidean norms and counts of elements; 1 of other operators.
+
+    What is smaller than the output is broadcast: it is added to each part of it.
+    """
+    words = op_type.lower()
+    if not norm > 0 or not made > 0 or not any(word in words for word in (*_SUMS, *_JOINS)):
+        return 1.0
+    times = max(1.0, of / count) if count and any(word in words for word in _SUMS) else 1.0
+    return min(math.sqrt(times) * norm / made, UNBOUNDED)
 
 
 def _arriving(tensor: TensorError, wide: Set[str], reader: str) -> float:
@@ -544,7 +636,7 @@ def _plain_distance(actual: Array, expected: Array) -> float:
     """Return the relative distance over what is finite in both."""
     x, y = (np.asarray(side, np.float64) for side in (actual, expected))
     both = np.isfinite(x) & np.isfinite(y)
-    off, size = float(np.linalg.norm((x - y)[both])), float(np.linalg.norm(y[both]))
+    off, size = float(np.linalg.norm(x[both] - y[both])), float(np.linalg.norm(y[both]))
     return off / size if size > 0 else (0.0 if off == 0 else UNBOUNDED)
 
 

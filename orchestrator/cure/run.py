@@ -11,9 +11,10 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
+from ..operators import CannotCompute
 from ..results.outfolder import make_folder
 from ..wording import listed, plural
-from .choosing import Network
+from .choosing import MARGIN, Choice, Network
 from .measuring import NARROW, Measured, OnProgress, OpFacts, measure
 from .option_files import (
     CUSTOMIZE,
@@ -29,6 +30,7 @@ from .option_files import (
     earlier_file,
     units_of,
 )
+from .rehearsing import ELEMENTS, FEWEST, MOST, narrowed
 
 DOCUMENT = "cure.json"
 """What was chosen and why, in OUT."""
@@ -240,9 +242,13 @@ def _chosen(measured: Measured, mode: str, budget: Optional[Budget], out: str, n
         # float32 whose products are shortened.
         network = Network(network.tensors, network.wide - raisable)
     most = None if budget is None else budget.most(len(facts))
-    choice = network.choose({name: unit.ops for name, unit in units.items()}, most)
+    by_unit = {name: unit.ops for name, unit in units.items()}
+    choice = network.choose(by_unit, most)
     helps = choice.best <= _HELPS * choice.before and choice.before > 1.0
     names = list(choice.units) if helps else []
+    tried = _rehearsed(measured, by_unit, choice, most)
+    if tried is not None:
+        names = tried.units
     if budget is None:
         names += [name for name, unit in units.items() if name not in names and any(facts[op].wrong and facts[op].cause for op in unit.ops)]
     raised: Set[str] = {op for name in names for op in units[name].ops}
@@ -252,11 +258,38 @@ def _chosen(measured: Measured, mode: str, budget: Optional[Budget], out: str, n
     path = os.path.join(out, FILES[mode]) if names else None
     command = command_of(mode, os.path.abspath(path), measured.graph.command) if path is not None else Command((), (), ())
     before, after = (float(network.errors(some).max(initial=0.0)) for some in ((), raised))
+    best = choice.best
+    if tried is not None:
+        best, before, after = tried.best, tried.before, measured.rehearsal.worst(raised) if measured.rehearsal is not None else after
     said = [*measured.notes, *notes, *command.notes]
     if not measured.outputs_fail[1]:
         said.append("no output of the network was compared: how errors reach it is not known")
     chosen = tuple(units[name] for name in names)
-    return Cure(mode, path, chosen, tuple(ranked), others, blind, before, after, choice.best, measured.outputs_fail, command, tuple(said))
+    return Cure(mode, path, chosen, tuple(ranked), others, blind, before, after, best, measured.outputs_fail, command, tuple(said))
+
+
+class _Tried(NamedTuple):
+    units: List[str]
+    before: float
+    best: float
+
+
+def _rehearsed(measured: Measured, units: Mapping[str, Sequence[str]], choice: Choice, most: Optional[int]) -> Optional[_Tried]:
+    """Return the fewest units by rehearsals; None where there can be none, or they do not tell what the device shows."""
+    rehearsal = measured.rehearsal
+    if rehearsal is None:
+        return None
+    try:
+        before, best = rehearsal.worst(()), rehearsal.worst([op for ops in units.values() for op in ops])
+        if before <= 1.0 or best > _HELPS * before:
+            return _Tried([], before, best)
+        if best > MARGIN:
+            return _Tried(list(choice.units), before, best)
+        trials = int(min(MOST, max(FEWEST, ELEMENTS // max(measured.elements, 1))))
+        chosen = narrowed(rehearsal, units, choice.order, len(choice.units), trials, MARGIN)
+    except (CannotCompute, MemoryError, KeyError):
+        return None
+    return None if chosen is None else _Tried(chosen[0] if most is None else chosen[0][:most], before, best)
 
 
 def _what(found: Cure) -> str:

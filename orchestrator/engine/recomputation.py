@@ -24,7 +24,7 @@ from ..recomputing.device_ops import told_of
 from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.plan import Plan
-from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed
+from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed, Step
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
@@ -192,6 +192,17 @@ class Recomputation:
         """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
         recomputer = self._recomputer(place)
         return None if recomputer is None else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+
+    def step(self, place: Place, op: str) -> Step:
+        """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
+        recomputer = self._recomputer(place)
+        if recomputer is None:
+            raise NotComputable("; ".join(self.notes) or "the original model is not known")
+        return recomputer.step(op)
+
+    def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
+        """Return a golden tensor by its original name and output; None where it was not saved or cannot be read."""
+        return _golden(self._engine.goldens.of(place), name, index)
 
     @property
     def nodes(self) -> Optional[Set[str]]:

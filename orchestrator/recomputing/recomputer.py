@@ -30,7 +30,7 @@ from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed, Step
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -200,6 +200,7 @@ class Recomputer:
         require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
         piece = self._piece(planned, "")
         made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        held_so = self._piece(planned, compute_type(planned.op)).values({value: held.wide() for value, held in inputs.items()}, EXACT)
         written = {output.value for output, _ in outputs}
         inner = max([piece.largest_constant, *(_largest(one.array) for value, one in made.items() if value not in {*inputs, *written})])
         found = []
@@ -213,7 +214,7 @@ class Recomputer:
                 expected = None
             actual = shaped_as(output.held.whole(), value.array.shape)
             expected = None if expected is None else expected.reshape(value.array.shape)
-            found.append(Beside(number, output.held.name, actual, value.array, expected, inner))
+            found.append(Beside(number, output.held.name, actual, value.array, expected, held_so[output.value].array, inner))
         return found
 
     def passed(self, name: str, golden: NetworkInput) -> Optional[Passed]:
@@ -245,7 +246,7 @@ class Recomputer:
             found = Passed([], {})
             for value, (_, right) in sides.items():
                 if right is not None:
-                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right))))
+                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right)), right.size))
             for plan, _ in planned.rows:
                 one, right = made.get(self._value(plan)), golden(plan.golden_op or "", plan.golden_index or 0)
                 if one is not None and right is not None:
@@ -253,6 +254,27 @@ class Recomputer:
             return found
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
+
+    def step(self, name: str) -> Step:
+        """Return how an op computes its outputs of any inputs, in float32 with weights that are not rounded.
+
+        Raises
+        ------
+        NotComputable, NotComparable, GoldwatchError
+            It cannot be computed, or its inputs were not recorded.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+        pieces = self._piece(planned, ""), self._piece(planned, compute_type(planned.op))
+        inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
+        outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
+
+        def compute(fed: Mapping[Tuple[int, int], Array], as_held: bool) -> Dict[Tuple[int, int], Array]:
+            made = pieces[as_held].values(fed, EXACT)
+            return {value: made[value].array for value, _ in outputs if value in made}
+
+        return Step(inputs, outputs, compute)
 
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
