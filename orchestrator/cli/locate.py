@@ -321,8 +321,8 @@ def _tell_round(number: int, each: Round) -> None:
 
 def _tell_smaller(smaller: _Smaller) -> None:
     for cut in smaller.cuts:
-        verdict = {EXIT_PASS: "passes", EXIT_FAIL: "fails"}.get(cut.code, "is incomplete")
-        put_line("  %s alone %s: %s" % (_few(cut.layers), verdict, cut.folder))
+        verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
+        put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
     if smaller.smallest is not None:
         put_wrapped("smallest part that fails alone: %s (%s)" % (_few(smaller.smallest.layers), smaller.smallest.folder))
     elif smaller.cuts:

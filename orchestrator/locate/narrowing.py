@@ -21,6 +21,7 @@ MOST_CUTS = 64
 
 CUT, LOCATED = "cut", "located"
 _LIMIT_BYTES = 256 << 20
+_CONSTANTS = ("Const", "Constant")
 _FOLDER = re.compile(r"dump_result_[0-9_]+\Z")
 _JUDGED = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 # What belongs to the whole model; all else decides how operators compute, and is kept.
@@ -51,7 +52,7 @@ class Narrowed:
     located
         Of its own search.
     layers
-        The names of what it computes.
+        The names of what it computes; constants do not count.
     options
         Those of atc that it was converted with.
     code
@@ -170,7 +171,8 @@ class Narrowing:
         code = self._search.steps.run(step)
         if code not in _JUDGED:
             raise InputError("the run of the cut %s failed (exit code %d)" % (export, code), hint="the same command goes on with it")
-        return Narrowed(export, located, [str(layer["name"]) for layer in document["layers"]], options, code)
+        computing = [str(layer["name"]) for layer in document["layers"] if layer["type"] not in _CONSTANTS]
+        return Narrowed(export, located, computing, options, code)
 
     def _conversion(self, document: Mapping[str, Any], export: str) -> Dict[str, str]:
         """Return the options of the export's own atc command, with paths that lead there."""
