@@ -137,8 +137,9 @@ class Curing:
         files = {"what is raised": str(document["file"]), "the model": self._original.path}
         self._search.steps.run(Step(self._name(number, "convert"), converts, command, options, files, [om]))
         words = ["goldwatch", "locate", self._original.path, om]
-        for pair, files in zip(self._result.case.pairs, input_files(self._result.case.pairs, os.path.join(self._result.folder, INPUTS))):
-            words += ["-i", "%s=%s" % (files.name, files.golden if pair.image is None else files.device)]
+        pairs = self._result.case.pairs
+        for pair, written in zip(pairs, input_files(pairs, os.path.join(self._result.folder, INPUTS))):
+            words += ["-i", "%s=%s" % (written.name, written.golden if pair.image is None else written.device)]
         words += ["--golden", self._search.golden(self._result.case)]
         words += ["--shapes", shapes_text(self._result.case.shapes)] if self._result.case.shapes else []
         words += (["--weights", self._original.weights] if self._original.weights else []) + self._options + ["-o", located]

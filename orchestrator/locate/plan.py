@@ -358,8 +358,8 @@ def _find_cases(
         if name and names.index(name) != number:
             name = "%s_%d" % (name, number)
         plan.cases.append(Case(dict(shapes), name, paired))
-    told = [text for case in plan.cases for text in case.paired.problems]
-    plan.problems += [Problem(text) for text in dict.fromkeys(told)]
+    texts = [text for case in plan.cases for text in case.paired.problems]
+    plan.problems += [Problem(text) for text in dict.fromkeys(texts)]
     plan.notes += dict.fromkeys(text for case in plan.cases for text in case.paired.notes)
 
 
