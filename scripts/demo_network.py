@@ -7,7 +7,7 @@
     demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
     demo_network.py culprits COMPARED.json REPLAYED.json OP…   fail unless the comparison names the ops, in this order, and replay does too
     demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
-    demo_network.py overflow OUT             write a net whose second product is beyond the largest float16: OUT/overflow.prototxt, .caffemodel
+    demo_network.py overflow OUT             write a net that is too large for float16: OUT/overflow.prototxt, .caffemodel
 """
 
 from __future__ import annotations
