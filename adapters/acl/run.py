@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
+import signal
 import sys
 import tempfile
 from typing import Any, Dict, List, NoReturn, Optional, Sequence
 
-from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, UsageError
+from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
 from ..child.parent import OURS, Task, run_child
 
 _MODULE = "goldwatch.adapters.acl.worker"
+_LOGS = "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says"
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="goldwatch.adapters.acl.run", description="Run an om by way of pyACL.")
+    parser = argparse.ArgumentParser(prog="python -m goldwatch.adapters.acl", description="Run an om by way of pyACL.")
     parser.add_argument("--python", default=sys.executable, help="the Python that has acl")
     parser.add_argument("--model", required=True, help="the .om")
     parser.add_argument("--input", default="", help="raw files of the inputs, in the om's order, with commas between them; none: zeros")
@@ -63,7 +66,7 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     Raises
     ------
     GoldwatchError
-        It cannot be run: an option, a file, a function of pyACL; or the child died.
+        It cannot be run: an option, a file, a function of pyACL.
     """
     given = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="goldwatch-acl-") as folder:
@@ -71,13 +74,22 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.died:
-        text = "pyACL's process was %s while it ran the om; what it said is above" % outcome.how
-        raise EnvironmentProblem(text, "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says")
+        print("pyacl: the process was %s while it ran the om; what it said is above" % outcome.how, file=sys.stderr)
+        print("  hint: %s" % _LOGS, file=sys.stderr, flush=True)
+        _end_by(-outcome.returncode)
     if outcome.returncode or "result" not in outcome.told:
-        raise outcome.problem("pyACL", "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says")
+        raise outcome.problem("pyACL", _LOGS)
     for path in outcome.told["result"]["outputs"]:
         print(path)
     return 0
+
+
+def _end_by(number: int) -> None:
+    """End as the child did, so that whoever started this one sees the same; without a core file of this process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def main() -> NoReturn:

@@ -7,6 +7,8 @@ from typing import List, Optional
 
 import click
 
+from ..cure.choosing import UNBOUNDED
+from ..cure.measuring import ROUNDED
 from ..cure.option_files import FILES, KEEP_DTYPE, MODES
 from ..cure.run import DOCUMENT, Budget, Cure, Ranked
 from ..cure.run import cure as run_cure
@@ -20,6 +22,9 @@ from .progress import ProgressBar
 
 _SHOWN = 10
 _FAR = 1e3
+_LITTLE = 0.1
+_BETWEEN = "between others that are raised"
+"""Cause of an operator whose own error comes to less than this: what it reads must not be rounded."""
 
 
 @click.command()
@@ -89,14 +94,14 @@ def _print(found: Cure) -> None:
     shown = _shown(found)
     names = shorten_all(printable(one.facts.name) for one in shown)
     if shown:
-        put("operators by what their own error makes of the outputs' (1: as much as the limit allows):")
+        put_line("operators by what their own errors come to in the network's outputs (1: what limits allow):")
     for one in shown:
         facts = one.facts
         mark = "raise" if one.raised else "     "
-        said = "%s %s (%s): %s, own error %.2g" % (
-            mark, names[printable(facts.name)], facts.type, _share(one.contribution), min(facts.own, 1e9),
-        )  # fmt: skip
-        put_line("  " + shorten_within(printable("%s, %s%s" % (said, facts.cause, ", estimated" if facts.estimated else ""))))
+        own = "Inf" if facts.own >= UNBOUNDED else "%.2g" % facts.own
+        said = "%s %s (%s): %s, own error %s" % (mark, names[printable(facts.name)], facts.type, _share(one.contribution), own)
+        cause = _BETWEEN if one.raised and facts.cause == ROUNDED and one.contribution < _LITTLE else facts.cause
+        put_line("  " + shorten_within(printable("%s, %s%s" % (said, cause, ", estimated" if facts.estimated else ""))))
     left = len(found.ranked) - len(shown)
     if left > 0:
         put("  and %s with less" % plural(left, "operator"))

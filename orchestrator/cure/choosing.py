@@ -20,7 +20,7 @@ UNBOUNDED = 1e6
 LINEAR = 0.3
 """Up to this distance errors add up as small ones do: what is measured then corrects the estimate."""
 MARGIN = 0.7
-"""Of a limit, what an estimate must stay below (scripts/cure_trial: estimates reach 1.4 times what is measured then)."""
+"""Of a limit, what an estimate must stay below (scripts/cure_trial: the device then shows up to 1.31 times the estimate)."""
 NEAR_THE_BEST = 1.1
 """Where all operators together do not bring an output within its limit: how much more than they leave is as good."""
 

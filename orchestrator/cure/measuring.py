@@ -189,7 +189,8 @@ def measure(result: str, model: str, original: Optional[str] = None, on_progress
         place = _place(store, result)
         graph = options.graphs().of(place.model)
         if graph is None:
-            raise InputError("%s holds no model of the dumps in %s" % (model, place.label() or options.target), hint="-f names its om json")
+            text = "%s holds no model of the dumps in %s" % (model, place.label() or options.target)
+            raise InputError(text, hint="the json of the om that ran is needed")
         with Workers(1, options.settings()) as workers:
             goldens = Goldens(options.golden, ONE if is_replay else options.golden_steps, store, dumps_too=False)
             goldens.take(GoldenSet.open(options.golden))
@@ -221,7 +222,7 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
     if options.outputs is not None:
         what = "it is of final outputs, which tell nothing of single operators"
     elif options.exact:
-        what = "it is of bytes (--exact), which tell nothing of precision"
+        what = "it is of bytes, which tell nothing of precision"
     elif not os.path.exists(options.target) or not DumpTree(options.target, time=options.time).combos:
         what = "the dumps that it is of are not there any more (%s)" % options.target
     else:

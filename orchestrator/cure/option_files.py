@@ -107,7 +107,7 @@ def _why_not(mode: str, one: OpFacts) -> str:
     if not one.originals:
         return "the compiler put it in: it has no name of the original model"
     if mode == CUSTOMIZE and len(one.originals) > 1:
-        text = "it was fused of %s, and customize_dtypes does nothing for what is fused: --mode keep-dtype, or a build without fusion"
+        text = "it was fused of %s, and customize_dtypes does nothing for what is fused: keep_dtype does, or a build without fusion"
         return text % plural(len(one.originals), "original node")
     return ""
 

@@ -132,17 +132,17 @@ class Cure:
         what = _what(self)
         if failing == 0 and self.before <= 1.0:
             return "%s: wrong by lack of precision, though the network's outputs are within their limits." % what
-        times = "the worst output's error falls from %s to %s of its limit" % (_times(self.before), _times(self.after))
+        times = "the worst output's error falls from %s to %s" % (_times(self.before), _times(self.after))
         if self.after <= 1.0:
             return "%s: by the estimate %s." % (what, times)
-        why = "more can be raised (--budget)" if self.best < 0.9 * self.after else _rest(self.others) or "no more can be raised"
+        why = "more can be raised, with a larger budget" if self.best < 0.9 * self.after else _rest(self.others) or "no more can be raised"
         return "%s: by the estimate %s, which is not enough: %s." % (what, times, why)
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail
         wrong = [one.facts.name for one in self.ranked if one.facts.wrong]
         if wrong and self.refused:
-            return "%s %s wrong by lack of precision, but this option cannot raise %s (another --mode may)" % (
+            return "%s %s wrong by lack of precision, but this option cannot raise %s (that of another mode may)" % (
                 listed(wrong, _SHOWN), "is" if len(wrong) == 1 else "are", "it" if len(wrong) == 1 else "them",
             )  # fmt: skip
         if not failing and self.before <= 1.0:
@@ -301,7 +301,7 @@ def _what(found: Cure) -> str:
 
 
 def _times(error: float) -> str:
-    return "far beyond" if error >= _FAR else "%.2g times" % error
+    return "far beyond its limit" if error >= _FAR else "%.2g times its limit" % error
 
 
 def _rest(others: Sequence[OpFacts]) -> str:

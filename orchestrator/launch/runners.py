@@ -17,7 +17,6 @@ from ..adapters.launch import runs
 from ..adapters.pythons import on_path
 from ..errors import InputError, UsageError
 from ..model.atc import BATCH, DIMS, SHAPE, Dynamic
-from ..processes import own_python
 
 AIS_BENCH, MSAME, PYACL, PROGRAM = "ais_bench", "msame", "pyacl", "program"
 RUNNERS = (AIS_BENCH, MSAME, PYACL)
@@ -219,7 +218,8 @@ def _of_pyacl(runner: Runner, run: Run) -> Command:
     words += ["--input", ",".join(run.inputs)] if run.inputs else []
     words += dynamic_arguments(run)
     words += ["--acl_json_path", run.acl_json] if run.acl_json else []
-    return Command(own_python("from goldwatch.adapters.acl.run import main; main()", *words), {})
+    # In a folder of our own: the current one may hold anybody's json.py.
+    return Command([sys.executable, "-m", "goldwatch.adapters.acl", *words], {}, run.output)
 
 
 def _of_program(runner: Runner, run: Run) -> Command:

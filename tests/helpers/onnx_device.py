@@ -47,7 +47,8 @@ def on_device(path, feeds, fused=(), fault=None, kept=()):
         if name in kept:
             read = [each if value in values else whole.get(value, each) for value, each in zip(node.input, read)]
         elif kept:
-            read = [each.astype(np.float16) if value in values and each.dtype == np.float32 else each for value, each in zip(node.input, read)]
+            made = [value in values and each.dtype == np.float32 for value, each in zip(node.input, read)]
+            read = [each.astype(np.float16) if wide else each for wide, each in zip(made, read)]
         (array,) = _run(node, [pending.get(value, each) for value, each in zip(node.input, read)], proto)
         if fault is not None and fault[0] == name and name not in kept:
             array = fault[1](array)
