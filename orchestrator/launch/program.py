@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, BinaryIO, Callable, Collection, ContextManager, Dict, List, Optional, Sequence
 
-from ..errors import InputError
+from ..errors import InputError, ProgramFailed
 from ..filesystem.outputs import create_new, refuse_writing
 from ..interrupts import signal_name
 from .family import Family, Member
@@ -21,6 +21,7 @@ LOG_FILE = "program.log"
 _READ_BYTES = 1 << 16
 _OUTPUT_WAIT_S = 2.0
 _LOOK_S = 0.2
+_STDERR = 2
 
 
 class Program:
@@ -267,6 +268,30 @@ class Program:
             return ""
         how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
         return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+
+
+def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -> None:
+    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it started.
+
+    Raises
+    ------
+    ProgramFailed
+        It failed.
+    """
+    program = Program(words, log, _STDERR, _STDERR, say=say)
+    program.start()
+    try:
+        while not program.ended():
+            time.sleep(0.05)
+    except BaseException:
+        program.kill()
+        raise
+    finally:
+        program.close()
+    failure = program.failure()
+    if failure:
+        code = program.document()["exit_code"]
+        raise ProgramFailed(failure, -1 if code is None else int(code))
 
 
 class _Shown:
