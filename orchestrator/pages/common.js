@@ -125,6 +125,11 @@ function digits(value, count) {
   return Number(value.toPrecision(count)).toExponential().replace('e+', 'e');
 }
 
+// The words of a filter, in small letters: what is found has all of them.
+function wordsOf(text) {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
 // The document of an element that shell.data_block() made.
 async function readData(id) {
   const holder = document.getElementById(id);
