@@ -1,7 +1,7 @@
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op; link(row), find(fragment): how rows are named in addresses, by their number without}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op; link(row): how a row is named in addresses, by its number without; find(fragment): the row that one names; lacking(): why none is}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -15,8 +15,8 @@ class Detail {
 
   // Show the row that the address names, or none.
   follow() {
-    const found = /^#row-(\d+)$/.exec(location.hash), number = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
-    const row = this.extra.find ? this.extra.find(location.hash) : number;
+    const row = this.extra.find ? this.extra.find(location.hash) : linkedRow(this.rows, location.hash);
+    tellAddress(location.hash, row !== null || !namesRow(location.hash) ? '' : this.extra.lacking ? this.extra.lacking() : 'has no row here');
     if (row === this.row) return;
     if (row === null) this.hide();
     else this.show(row);
@@ -33,6 +33,7 @@ class Detail {
 
   close() {
     history.pushState(null, '', location.pathname + location.search);
+    tellAddress('', '');
     this.hide();
   }
 
@@ -188,4 +189,43 @@ function titled(shape, title) {
   text.textContent = title;
   shape.append(text);
   return shape;
+}
+
+// How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
+function rowLink(rows, row) {
+  const op = '#op-' + encodeURIComponent(rows.text('op', row));
+  return worstRow(rows, rows.text('op', row)) === row ? op : op + '&' + encodeURIComponent(rowPart(rows, row));
+}
+
+function rowPart(rows, row) {
+  return [rows.text('tensor', row), ...rows.places[rows.place(row)].map((part) => part || '')].join(' ');
+}
+
+// The row that an address names by its op (#op-NAME) or by its number in the table (#row-N), null where there is none (yet).
+function linkedRow(rows, fragment) {
+  const numbered = /^#row-(\d+)$/.exec(fragment);
+  if (numbered) {
+    for (let row = 0; row < rows.length; row++) if (rows.rank(row) === Number(numbered[1])) return row;
+    return null;
+  }
+  const found = /^#op-([^&]+)(?:&(.+))?$/.exec(fragment);
+  if (!found) return null;
+  let op, part;
+  try { [op, part] = found.slice(1).map((text) => (text === undefined ? null : decodeURIComponent(text))); } catch (error) { return null; }
+  if (part === null) return worstRow(rows, op);
+  for (let row = 0; row < rows.length; row++) if (rows.text('op', row) === op && rowPart(rows, row) === part) return row;
+  return null;
+}
+
+function namesRow(fragment) {
+  return /^#(op|row)-/.test(fragment);
+}
+
+// Say that what an address names is not here; an empty reason says that it is.
+function tellAddress(fragment, reason) {
+  const said = document.getElementById('address');
+  said.hidden = !reason;
+  let name = fragment.slice(fragment.indexOf('-') + 1).split('&')[0];
+  try { name = decodeURIComponent(name); } catch (error) { /* shown as it is */ }
+  said.textContent = reason ? 'The address names ' + (fragment.startsWith('#row-') ? 'row ' : 'the op ') + shortened(name, LONGEST_WORD) + ', which ' + reason + '.' : '';
 }

@@ -133,8 +133,8 @@ _BODY = """<header>
 <div class="choices"><span id="place" class="quiet"></span><span id="plot-metrics" role="group" aria-label="metrics"></span></div>
 <div id="plot" class="frame" tabindex="0" role="application" aria-label="Error of every tensor of both runs, in the order of the network,
  on a scale of powers of ten. Plus and minus zoom, left and right move, 0 shows all; up and down point at a tensor."></div>
-<p class="quiet"><span id="plot-status" role="status"></span>. Drag, <kbd>Ctrl</kbd> + wheel or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd>
- move, <kbd>0</kbd> shows all. ✕ is outside its limits.</p>
+<p class="quiet"><span id="plot-status" role="status"></span>. Drag, <kbd>Ctrl</kbd> + wheel or <kbd>+</kbd> <kbd>-</kbd> zoom,
+ <kbd>←</kbd> <kbd>→</kbd> move, <kbd>0</kbd> shows all. ✕ is outside its limits.</p>
 </section>
 <div id="changes">
 <p id="finding" class="choices" hidden><label>filter <input type="search" id="filter" placeholder="words of tensor, type, place, verdict"

@@ -45,7 +45,31 @@ function startPage(data) {
   tools.append(make('span', {class: 'quiet'}, 'drag or scroll to move, Ctrl + wheel or two fingers to zoom'));
   byId('tools').append(tools);
 
+  // Show an op, and name it in the address.
   function select(number, still) {
+    const address = number === null ? location.pathname + location.search : addressOf(number);
+    if (address !== location.hash && (number !== null || location.hash)) history.pushState(null, '', address);
+    byId('address').hidden = true;
+    look(number, still);
+  }
+
+  function addressOf(number) {
+    return '#op-' + encodeURIComponent(ops[number].name);
+  }
+
+  // Show the op that the address names; say so where there is none.
+  function follow() {
+    const named = /^#op-(.+)$/.exec(location.hash);
+    let name = null;
+    try { name = named && decodeURIComponent(named[1]); } catch (error) { name = named[1]; }
+    const number = name === null ? -1 : ops.findIndex((op) => op.name === name);
+    byId('address').hidden = name === null || number >= 0;
+    byId('address').textContent = name === null ? '' : 'The address names the op ' + shortened(name, LONGEST_WORD) + ', which is not in this network.';
+    if (number >= 0 || name === null) look(number >= 0 ? number : null);
+    return number >= 0;
+  }
+
+  function look(number, still) {
     selected = number;
     if (document.activeElement === byId('search')) opener = byId('search');
     else if (document.activeElement === byId('graph')) opener = byId('graph');
@@ -76,7 +100,7 @@ function startPage(data) {
     }
     const op = ops[selected];
     holder.dataset.op = op.name;
-    const parts = [make('h2', {class: 'name'}, printable(op.name) || named(selected)), make('p', {}, 'type ' + printable(op.type))];
+    const parts = [make('h2', {class: 'name'}, printable(op.name) || named(selected)), make('p', {}, ['type ' + printable(op.type) + ' · ', make('a', {href: addressOf(selected)}, 'link')])];
     if (!places.has(selected)) parts.push(make('p', {class: 'quiet'}, 'It lies outside the part that is drawn.'));
     parts.push(chooseButtons(selected));
     if (op.originals && op.originals.length) {
@@ -266,8 +290,12 @@ function startPage(data) {
   showMatches();
   showChoice();
   byId('results').scrollTop = 0;
-  if (data.first !== null) {
-    select(data.first);
+  window.addEventListener('popstate', follow);
+  if (follow()) {
+    showMatches(selected);
+    requestAnimationFrame(() => activate(active));
+  } else if (data.first !== null) {
+    look(data.first);
     showMatches(data.first);
     // Heights of entries that were not in sight are guessed until now.
     requestAnimationFrame(() => activate(active));
@@ -276,7 +304,7 @@ function startPage(data) {
     showDetail();
     if (network.count) network.centre(0);
   }
-  window.scrollTo(0, 0);
+  if (byId('address').hidden) window.scrollTo(0, 0);
 }
 
 readData('network').then((data) => {

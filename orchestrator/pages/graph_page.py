@@ -142,6 +142,7 @@ def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts
 _BODY = """<header>
 <h1 class="name">%(title)s</h1>
 <p class="quiet">%(line)s</p>%(note)s
+<p id="address" class="problem" role="alert" hidden></p>
 </header>
 <main class="workbench" id="workbench" hidden>
 <div class="side">

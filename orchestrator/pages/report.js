@@ -1,7 +1,7 @@
 // The report of a run: reads the data, makes the parts, joins them by the row that is open.
 
 // Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands, graphs}. A live page calls it with rows that grow, and
-// with link(row), the fragment that names a row for others, and find(fragment), the row that it names or null.
+// with what Detail takes to name rows in addresses.
 function showReport(rows, extra) {
   const at = (id) => document.getElementById(id), marked = new Set(extra.suspects.map(([, row]) => row).filter((row) => row !== null));
   at('rows-note').hidden = true;
@@ -12,7 +12,7 @@ function showReport(rows, extra) {
     if (graphs && row !== null) graphs.show(rows.text('op', row));
   });
   const open = (row) => detail.open(row);
-  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open, extra.suspects.map(([op]) => op));
+  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), failing: at('only-failing'), status: at('rows-status')}, open, extra.suspects.map(([op]) => op));
   const places = choosePlaces(rows, extra, table, () => plot);
   // What needs metrics, or several places, comes as soon as there are some.
   const grow = () => {
@@ -46,7 +46,13 @@ function showReport(rows, extra) {
     const verdicts = worstVerdicts(rows);
     graphs.colour((op) => verdicts.get(op) || null);
   };
-  rows.onChange(() => { grow(); colour(); });
+  const count = () => {
+    const failing = rows.columns.verdict.filter((verdict) => rows.verdicts[verdict] === 'fail').length;
+    at('only-failing').hidden = !failing && at('only-failing').getAttribute('aria-pressed') !== 'true';
+    at('only-failing').textContent = 'only failing (' + failing + ')';
+  };
+  rows.onChange(() => { grow(); colour(); count(); });
+  count();
   grow();
   network(extra.graphs);
   addCopyButtons(document);

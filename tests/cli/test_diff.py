@@ -58,7 +58,8 @@ def test_files_are_written_too(runs, tmp_path):
     # Nothing became worse, and the run fails: no headline is green.
     text = page.read_text(encoding="utf-8")
     assert '<span class="verdict" data-is="fail" id="after">FAIL</span>' in text and '<span id="change">nothing is worse' in text
-    assert comment.read_text(encoding="utf-8").startswith("## goldwatch diff: FAIL; nothing is worse than before\n\n- after `%s`" % (runs / "bad"))
+    head = "## goldwatch diff: FAIL; nothing is worse than before\n\n- after `%s`" % (runs / "bad")
+    assert comment.read_text(encoding="utf-8").startswith(head)
     assert run_here(["goldwatch", "diff", "good", "bad", "--html", page, "--markdown", comment], runs).returncode == 1
     assert "op_5:output:0" in page.read_text(encoding="utf-8") and "op_5:output:0" in comment.read_text(encoding="utf-8")
 

@@ -292,3 +292,16 @@ def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
     assert run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "page.html")
     assert element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"
+
+
+def test_an_op_has_an_address_and_back_leads_to_the_one_before(driver, folder, until):
+    show(driver, folder / "om.json.html", "#op-side")
+    assert shown(driver) == "side" and not element(driver, "#address").is_displayed()
+    find(driver, "conv1")
+    assert driver.current_url.endswith("#op-conv1")
+    find(driver, "add")
+    for name in ("conv1", "side"):
+        driver.back()
+        until(lambda name=name: shown(driver) == name)
+    show(driver, folder / "om.json.html", "#op-no%20such")
+    assert element(driver, "#address").text == "The address names the op no such, which is not in this network."
