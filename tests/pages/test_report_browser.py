@@ -45,8 +45,8 @@ def test_all_parts_are_drawn(driver, page):
 
 def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
     show(driver, page)
-    several = (("fail matmul UNIT3/", 6), ("matmul nowhere", 0))
-    for typed, shown in (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not there", 0), ("block1/unit1", 1), *several, ("[", 0), ("", 300)):
+    one = (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not", 0), ("block1/unit1", 1), ("[", 0), ("", 300))
+    for typed, shown in (*one, ("fail matmul UNIT3/", 6), ("matmul nowhere", 0)):
         typing = "const f = document.querySelector('#filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
         driver.execute_script(typing, typed)
         assert driver.execute_script(SHOWN) == shown, typed

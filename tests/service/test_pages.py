@@ -158,11 +158,15 @@ def test_a_link_to_an_op_opens_it(watched, row, page):
     page.open(server, "/runs/%s#op-op3" % run)
     page.until(lambda: "op3:output:0" in page.text("#detail"))
     assert {"result.json", "report.html"} >= set(page.texts("#files a")) - {"junit.xml", "report.md"}
-    # One that there is not is told when the run has ended.
     page.open(server, "/")
     page.open(server, "/runs/%s#op-nothing" % run)
+    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row so far.")
     store.close()
-    page.until(lambda: "names an op that has no row here" in page.text("#connection"))
+    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row here.")
+    # Its number in the table names a row as well.
+    page.open(server, "/")
+    page.open(server, "/runs/%s#row-2" % run)
+    page.until(lambda: "op2:output:0" in page.text("#detail"))
 
 
 def test_a_server_that_comes_back_is_found_again(serving, watched, row, page, tmp_path):
