@@ -184,13 +184,6 @@ function axisHeat(axis, found) {
   return [make('p', {class: 'quiet'}, said), svg];
 }
 
-function titled(shape, title) {
-  const text = document.createElementNS('http://www.w3.org/2000/svg', 'title');
-  text.textContent = title;
-  shape.append(text);
-  return shape;
-}
-
 // How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
 function rowLink(rows, row) {
   const op = '#op-' + encodeURIComponent(rows.text('op', row));

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..naming import printable
+from .folding import network_shown
 from .graph_result import GraphResult, doubt
 from .models import OM, PageModel
-from .network import MOST_DRAWN, Flow, NetworkOp, drawing, near
+from .network import Flow, NetworkOp
 from .shell import page, text
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")
-_SCRIPTS = ("common.js", "graph.js", "graph_choice.js", "graph_page.js")
+_SCRIPTS = ("common.js", "minimap.js", "graph.js", "folding.js", "graph_choice.js", "graph_page.js")
 _KINDS = {OM: "the device's ops", "caffe": "a Caffe net", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
 
 
@@ -42,10 +43,12 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
     ops = _with_shapes(model, result) if result is not None else model.ops
     verdicts = _verdicts(model, result) if result is not None else {}
     bad = [number for number, op in enumerate(ops) if verdicts.get(op.name) == "fail"]
-    chosen = near(ops, bad[:1] or [0], MOST_DRAWN) if len(ops) > MOST_DRAWN else None
     data = {
-        "ops": [dict(_asking(model, number, result), name=op.name) for number, op in enumerate(ops)],
-        "drawing": drawing(ops, verdicts, chosen),
+        "ops": [
+            dict(_asking(model, number, result), name=op.name, verdict=verdicts.get(op.name), weights=op.weights)
+            for number, op in enumerate(ops)
+        ],
+        "network": network_shown(ops, verdicts),
         "rows": _rows(model, result),
         "submodel": commands.submodel,
         "noSubmodel": commands.no_submodel,
@@ -55,7 +58,7 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
     }
     title = printable(model.name or model.path)
     doubtful = "" if result is None else doubt(model, result)
-    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen, doubtful), {"network": data}, _STYLES, _SCRIPTS)
+    return page("%s: the network" % title, _body(model, ops, verdicts, title, doubtful), {"network": data}, _STYLES, _SCRIPTS)
 
 
 def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
@@ -107,14 +110,12 @@ def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
 
 
 def _body(
-    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]], doubtful: str
+    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, doubtful: str
 ) -> str:
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
     found = ["%d of them outside their limits" % failing] if failing else []
     found += ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
-    if chosen is not None:
-        found.append("drawn are the %d ops nearest to the first %s; the search finds all" % (len(chosen), "bad one" if failing else "one"))
     line = "; ".join([counts, *found])
     note = '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:]) if doubtful else ""
     return _BODY % {"title": text(title), "line": text(line), "note": note, "plain": _plain(ops, model.details, verdicts)}
@@ -160,7 +161,8 @@ _BODY = """<header>
 <section class="drawing" aria-label="the network">
 <div id="tools"></div>
 <div class="network" id="graph" tabindex="0" role="group" aria-label="the network: plus and minus zoom, 0 shows all, arrows move,
- n and p go to the next and the previous op, s and e choose start and end"></div>
+ n and p go to the next and the previous op, f and Shift f to the next and the previous op outside its limits, u folds the group around
+ the op, s and e choose start and end"></div>
 </section>
 </div>
 </main>

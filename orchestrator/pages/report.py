@@ -21,8 +21,8 @@ from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (
-    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "graph.js",
-    "report_graph.js", "report.js",
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js",
+    "minimap.js", "graph.js", "folding.js", "report_graph.js", "report.js",
 )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .network import MOST_DRAWN, drawing, near, network_ops
+from .folding import network_shown
+from .network import drawing, near, network_ops
 
 _NEAR = 60
 
@@ -29,8 +30,7 @@ def report_graphs(
     -------
     list
         ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
-        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all, and
-        has the nearest 3,000 ops of a larger network.
+        ``near``, and what :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near`` holds all.
     """
     found = []
     for document in documents:
@@ -43,12 +43,12 @@ def report_graphs(
         around = near(ops, [middle], _NEAR)
         more: Optional[Dict[str, Any]] = None
         if whole and len(around) < len(ops):
-            more = drawing(ops, verdicts, None if len(ops) <= MOST_DRAWN else near(ops, [middle], MOST_DRAWN))
+            more = network_shown(ops, verdicts)
         entry = {
             "model": document["model"],
             "count": len(ops),
             "focus": ops[middle].name,
-            "near": drawing(ops, verdicts, around),
+            "near": {"drawing": drawing(ops, verdicts, around)},
             "whole": more,
         }
         found.append((0 if ops[middle].name in suspects else 1, entry))

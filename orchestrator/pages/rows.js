@@ -188,10 +188,6 @@ function limitsOf(decided) {
   return readLimits[decided];
 }
 
-function words(verdict) {
-  return verdict.replace(/_/g, ' ');
-}
-
 // Short names of the metrics for headings; what is drawn of the cosine is its distance to 1.
 const HEADINGS = {
   CosineSimilarity: 'cosine', RelativeEuclideanDistance: 'relative distance', WorstSliceDistance: 'worst slice', MaxAbsoluteError: 'max abs. error',

@@ -301,8 +301,6 @@ function worstFirst(rows, order, ops) {
   });
 }
 
-const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};
-
 // What a metric is sorted by: the cosine itself, not its distance to 1.
 function sortable(name, value) {
   if (value === 'Infinity') return Infinity;

@@ -237,6 +237,8 @@ def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": ops}]}))
     assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "m.html")
+    assert len(driver.find_elements("css selector", "#graph [data-group]")) == 30
+    element(driver, "#tools button[title='unfold all groups']").click()
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 3000
     choose(driver, "op5", "start")
     choose(driver, "op2999", "end")

@@ -196,6 +196,12 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     assert len(drawn) == 60 and element(driver, "#graph [data-selected]").get_attribute("data-op") == "block12/unit0/Conv2D"
     assert {"pass", "fail"} == {op.get_attribute("data-verdict") for op in drawn}
     element(driver, "#graph [data-extent]").click()
+    # Of a large network the group around the suspect is unfolded, and others that lead there.
+    drawn = [op.get_attribute("data-op") for op in driver.find_elements("css selector", "#graph [data-op]")]
+    assert set(drawn) == {"block12/unit%d/Conv2D" % number for number in range(10)}
+    group = element(driver, "#graph [data-group][data-verdict=fail]")
+    assert "10 ops, 10 outside limits" in group.text
+    element(driver, "#graph button[title='unfold all groups']").click()
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 300
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     driver.execute_script(click, element(driver, "#graph [data-op='block20/unit3/Conv2D']"))
