@@ -5,7 +5,8 @@ const VERDICT_SIGNS = {pass: '✓ ', fail: '✕ ', not_compared: '? ', expected_
 // The letters of a network of this width or height can just be read on a page.
 const PAPER = 1300;
 
-// As wide as a letter of an edge's label is.
+// As wide as a letter of an op is, and one of an edge's label.
+const LETTER = 6.9;
 const LABEL_LETTER = 5.8;
 
 // How many columns a text takes; Chinese, Japanese and Korean letters take two.
@@ -48,8 +49,8 @@ function drawNetwork(holder, drawing, acts, scale) {
   const elements = [], lines = [];
   for (const frame of drawing.frames || []) {
     const left = frame.x - frame.width / 2, top = frame.y - frame.height / 2;
-    const said = '▾ ' + shortened(frame.label, 60) + ' (' + [frame.note, frame.count + ' ops'].filter(Boolean).join(', ') + ')';
-    const fitting = shortened(said, Math.max(12, Math.floor(frame.width / 6.9)));
+    const about = ' (' + [frame.note, frame.count + ' ops'].filter(Boolean).join(', ') + ')';
+    const fitting = '▾ ' + middle(frame.label, Math.max(8, Math.floor((frame.width - 20) / LETTER) - about.length - 2)) + about;
     frames.append(make('g', {class: 'group-frame', 'data-fold': frame.group}, [make('rect', {x: left, y: top, width: frame.width, height: frame.height, rx: 8}),
       titled(make('text', {x: left + 10, y: top + 17}, fitting), frame.label)]));
   }

@@ -87,6 +87,7 @@ function startPage(data) {
     else if (document.activeElement === byId('graph')) opener = byId('graph');
     network.show(number, still);
     showDetail();
+    if (original) original.show(number);
   }
 
   function choose(number, which) {
@@ -94,6 +95,10 @@ function startPage(data) {
     showChoice();
     showDetail();
   }
+
+  // What is told of an op of the original model, in the place of a compiled one.
+  const original = showOriginal(data, select, (parts) => byId('detail').replaceChildren(...parts));
+  byId('workbench').toggleAttribute('data-beside', original !== null);
 
   const shortNames = shortenedAll(ops.map((op) => op.name), 120), named = (number) => shortNames.get(ops[number].name) || '(an op without a name)';
 
@@ -117,7 +122,7 @@ function startPage(data) {
     parts.push(chooseButtons(selected));
     if (op.originals && op.originals.length) {
       parts.push(make('h3', {}, op.originals.length > 1 ? `from ${op.originals.length} original ops` : 'original op'));
-      parts.push(make('ul', {}, op.originals.map((name) => make('li', {class: 'name'}, printable(name)))));
+      parts.push(make('ul', {}, op.originals.map((name) => make('li', {class: 'name'}, [(original && original.link(name)) || printable(name)]))));
     } else if (op.originals) {
       parts.push(make('p', {class: 'quiet'}, 'The compiler made it: no original op is behind it.'));
     }
