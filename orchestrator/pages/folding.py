@@ -6,7 +6,7 @@ unfolded into one another. So the layout of no more than a group is ever compute
 
 from __future__ import annotations
 
-from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -200,7 +200,7 @@ def _cut(members: Sequence[Member], ops: Sequence[NetworkOp], start: int, period
         return start
     owner = {number: at for at, member in enumerate(members) for number in (member.ops() if isinstance(member, Group) else [member])}
     first, last = start, min(start + period - 1, len(members) - period * count)
-    crossing: Dict[int, set] = {at: set() for at in range(first, last + 1)}
+    crossing: Dict[int, Set[int]] = {at: set() for at in range(first, last + 1)}
     for number, reader in owner.items():
         for flow in ops[number].inputs:
             source = owner.get(flow.source)
@@ -329,13 +329,14 @@ def _drawn(
     found = drawing(boxes, {})
     ports = sorted(inside.ports, key=inside.ports.__getitem__)
     for at, box in enumerate(found["ops"]):
-        member = group.members[at] if at < len(group.members) else None
+        if at >= len(group.members):
+            box.update(port=ports[at - len(group.members)], number=-1)
+            continue
+        member = group.members[at]
         if isinstance(member, Group):
             box.update(group=numbers[own, at], number=-1, type="%d ops" % len(member.ops()), name=member.label)
-        elif member is not None:
-            box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
         else:
-            box.update(port=ports[at - len(group.members)], number=-1)
+            box.update(number=member, name=ops[member].name, verdict=verdicts.get(ops[member].name))
     return {"label": printable(group.label), "note": group.note, "drawing": found}
 
 

@@ -207,6 +207,7 @@ class LivePage {
       .filter(([name]) => now[name]).flatMap(([name, is, text], at) => [at ? ' · ' : '', make('span', {class: 'count'}, [now[name] + ' ', make('span', {class: 'verdict', 'data-is': is}, text)])]);
     const shown = broken ? 'the run cannot be read' : now.verdict ? now.verdict + (said ? ' ' + said : '') : 'running, no failures so far';
     const done = [];
+    if (now.ops) done.push(now.ops.come + ' of ' + plural(now.ops.expected, 'op'));
     if (now.files_done) done.push(now.files_done + (now.files_expected ? ' of ' + now.files_expected : '') + ' files');
     if (now.bytes_done) done.push(bytesText(now.bytes_done) + (now.bytes_expected ? ' of ' + bytesText(now.bytes_expected) : ''));
     const bar = now.progress === null || now.progress === undefined ? [] : [make('progress', {max: 1, value: now.progress, 'aria-label': 'progress'})];

@@ -105,8 +105,8 @@ def first_words(run: Compared) -> str:
     first = run.first_divergence
     if first is None:
         return "no operator is outside its limits" if run.verdict == PASS else "no operator is known to be outside its limits"
-    numbers = [None if first[name] is None else metric_number(first[name]) for name in ("value", "limit")]
-    told = "" if None in numbers else ": %s %s, limit %s" % (first["metric"], *("%.6g" % value for value in numbers))
+    numbers = ["%.6g" % metric_number(first[name]) for name in ("value", "limit") if first[name] is not None]
+    told = ": %s %s, limit %s" % (first["metric"], *numbers) if len(numbers) == 2 else ""
     return "the first operator outside its limits is %s%s (%s%s)" % (first["op"], where_words(place_of(first)), first["tensor"], told)
 
 

@@ -15,7 +15,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, Goldwat
 from ..naming import run_name
 from ..results.network import SUMMARY
 from ..results.reading import StoreReader, host_of, is_written, signature
-from ..results.records import EXPECTED
+from ..results.records import EXPECTED, OPS
 from ..results.rowsql import plain_tree
 from ..verdict.summary import INCOMPLETE
 from .runs import Run
@@ -126,7 +126,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     _take_places(memory, store)
     inputs = store.fact("inputs") or {}
     done, size_bytes = store.files_done(str(inputs.get("target", "")))
-    expected = store.fact(EXPECTED)
+    expected, ops = store.fact(EXPECTED), _ops(store.fact(OPS))
     provisional = min(store.provisional(), counts.get(FAIL, 0)) if state == RUNNING else 0
     started_s = _started(store.fact("started"))
     fields = {
@@ -145,7 +145,8 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "provisional": provisional,
         "not_compared": counts.get(NOT_COMPARED, 0),
         "expected_absent": counts.get(EXPECTED_ABSENT, 0),
-        "progress": 1.0 if state == FINISHED else _progress(done, expected),
+        "progress": 1.0 if state == FINISHED else _progress(done, expected, ops),
+        "ops": ops,
         "files_done": done,
         "files_expected": expected.get("files") if isinstance(expected, dict) else None,
         "bytes_done": size_bytes,
@@ -200,7 +201,15 @@ def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
     return ", ".join(names) or None
 
 
-def _progress(done: int, expected: Any) -> Optional[float]:
+def _ops(found: Any) -> Optional[Dict[str, int]]:
+    names = ("come", "expected")
+    known = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in names)
+    return {name: found[name] for name in names} if known else None
+
+
+def _progress(done: int, expected: Any, ops: Optional[Dict[str, int]]) -> Optional[float]:
+    if ops is not None and ops["expected"]:
+        return min(1.0, round(ops["come"] / ops["expected"], 4))
     total = expected.get("files") if isinstance(expected, dict) else None
     return min(1.0, round(done / total, 4)) if isinstance(total, int) and total > 0 else None
 

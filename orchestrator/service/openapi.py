@@ -54,6 +54,11 @@ _RUN = _object(
     not_compared=_COUNT,
     expected_absent=_COUNT,
     progress={"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null where the whole is not known"},
+    ops={
+        **_object(come=_COUNT, expected=_COUNT),
+        "type": ["object", "null"],
+        "description": "Of how many ops a watch has compared the dumps, and of how many they will come; null where no model tells.",
+    },
     files_done=_COUNT,
     files_expected=_or_null(_COUNT),
     bytes_done=_COUNT,
@@ -63,7 +68,7 @@ _RUN = _object(
     error={"type": ["string", "null"], "description": "Why the store cannot be read."},
     age_s={"type": ["number", "null"], "minimum": 0, "description": "Seconds since the first start."},
 )
-for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
+for _name in ("ops", "files_done", "files_expected", "bytes_done", "bytes_expected"):
     # Not known of a store that cannot be read.
     _RUN["required"].remove(_name)
 
