@@ -1,3 +1,5 @@
+const MOST_NEIGHBOURS = 12;
+
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
@@ -51,10 +53,11 @@ class Detail {
     if (this.row === null) this.before = document.activeElement;
     this.row = row;
     this.panel.dataset.tensor = this.rows.text('tensor', row);
-    this.panel.replaceChildren(this.bar(row), ...this.about(row), ...this.metrics(row), ...this.closer(row));
+    this.panel.replaceChildren(this.bar(row), ...this.about(row), ...this.around(row), ...this.metrics(row), ...this.overSteps(row), ...this.closer(row));
     addCopyButtons(this.panel);
     this.panel.hidden = false;
     this.panel.scrollTop = 0;
+    if (this.curveDue) this.curveDue();
     this.changed(row);
     this.panel.focus({preventScroll: true});
   }
@@ -80,7 +83,7 @@ class Detail {
     const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
     const facts = [
       ['where', rows.placeText(rows.place(row))], ['op', text('op')], ['type', text('op_type')], ['number in the model', number === null ? '' : String(number)],
-      ['fused with', text('group')], ['golden', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
+      ['fused with', text('group')], ['in the original model', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
       ['golden type', text('golden_dtype')], ['decided by', text('decided_by')], ['warning', words(text('warning'))],
       ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
       ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],
@@ -89,6 +92,21 @@ class Detail {
     const list = make('dl');
     for (const [name, value] of facts) if (value) list.append(make('dt', {}, name), make('dd', {class: 'name'}, value));
     return [head, said, list];
+  }
+
+  // The ops that feed this one, and those that it feeds, with their worst verdicts.
+  around(row) {
+    const found = this.neighboursOf && this.neighboursOf(this.rows.text('op', row)), verdicts = found ? worstVerdicts(this.rows) : null;
+    const list = (title, names) => {
+      const lines = names.slice(0, MOST_NEIGHBOURS).map((name) => {
+        const known = verdicts.get(name), shown = shortened(name, LONGEST_WORD);
+        const sign = known ? [make('span', {class: 'verdict', 'data-is': known}, words(known)), ' '] : [];
+        return make('li', {}, [...sign, known ? make('a', {class: 'name', href: '#op-' + encodeURIComponent(name)}, shown) : make('span', {class: 'name'}, shown)]);
+      });
+      const more = names.length - lines.length;
+      return names.length ? [make('h3', {}, title), make('ul', {class: 'neighbours'}, [...lines, ...(more > 0 ? [make('li', {class: 'quiet'}, 'and ' + more + ' more')] : [])])] : [];
+    };
+    return found ? [...list('Fed by', found.before), ...list('Feeds', found.after)] : [];
   }
 
   metrics(row) {
@@ -107,6 +125,36 @@ class Detail {
     if (!lines.length) return [make('p', {class: 'quiet'}, 'There is no metric: nothing was compared.')];
     const body = lines.map(([name, value, limit]) => make('tr', {}, [make('th', {scope: 'row'}, name), make('td', {class: 'number'}, value), make('td', {class: 'number quiet'}, limit)]));
     return [make('h3', {}, 'Metrics'), make('table', {}, make('tbody', {}, body))];
+  }
+
+  // Where there are several steps, the tensor's error over them as a curve: of its own device, and of others beside it.
+  overSteps(row) {
+    const rows = this.rows, tensor = rows.text('tensor', row), kind = rows.kind(row), own = rows.places[rows.place(row)];
+    const lines = new Map();
+    this.curveDue = null;
+    for (let other = 0; other < rows.length; other++) {
+      const place = rows.places[rows.place(other)];
+      if (rows.text('tensor', other) !== tensor || rows.kind(other) !== kind || place[2] !== own[2] || place[4] === null) continue;
+      const device = deviceOf(place);
+      if (!lines.has(device)) lines.set(device, new Map());
+      lines.get(device).set(place[4], other);
+    }
+    const mine = lines.get(deviceOf(own)) || new Map(), steps = [...mine.keys()].sort(byNumber);
+    if (steps.length < 2 || !rows.metricNames().length) return [];
+    const devices = [...lines.keys()].filter((device) => device !== deviceOf(own)).sort(byNumber);
+    const others = devices.map((device) => ({name: 'device ' + label(device), rows,
+      rowOf: (item) => { const found = lines.get(device).get(rows.places[rows.place(item)][4]); return found === undefined ? null : found; }}));
+    if (!this.curve) {
+      const parts = {frame: make('div', {class: 'frame', tabindex: 0, role: 'application', id: 'over-steps',
+        'aria-label': 'the error of this tensor over the steps: up and down point at a step, Enter opens its row'}),
+        choice: make('span', {role: 'group', 'aria-label': 'metrics'}), status: make('span', {role: 'status'}),
+        axis: {words: 'steps', noun: 'step', label: (item) => label(rows.places[rows.place(item)][4])}};
+      const holder = make('div', {}, [make('div', {class: 'choices'}, [parts.choice]), make('div', {}, [parts.frame]), make('p', {class: 'quiet'}, [parts.status])]);
+      this.curve = {holder, plot: new Plot(rows, parts, (item) => this.open(item), new Set(), this.extra.limits)};
+    }
+    this.curve.plot.marked = new Set([row]);
+    this.curveDue = () => this.curve.plot.show(steps.map((step) => mine.get(step)), others, 'device ' + label(deviceOf(own)));
+    return [make('h3', {}, 'Over the steps'), this.curve.holder];
   }
 
   // The limit of a metric that decided about the row.

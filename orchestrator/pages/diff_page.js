@@ -1,17 +1,5 @@
 // The page of two results: the error of both along the network, and the filter of what changed.
 
-// For each row of one run that of the same tensor in another: of several that are alike each its own.
-function sameTensor(rows, of, mine) {
-  const waiting = new Map(), found = new Map(), key = (all, row) => all.kind(row) + ' ' + all.text('tensor', row);
-  for (const row of of) {
-    const name = key(rows, row);
-    if (!waiting.has(name)) waiting.set(name, []);
-    waiting.get(name).push(row);
-  }
-  for (const row of mine.of) found.set(row, (waiting.get(key(mine.rows, row)) || []).shift());
-  return (row) => { const other = found.get(row); return other === undefined ? null : other; };
-}
-
 function drawRuns(found) {
   const after = new Rows(found.after), before = new Rows(found.before), at = (id) => document.getElementById(id);
   if (!after.metricNames().length) return;

@@ -2,8 +2,21 @@
 
 const PLOT_LEFT = 52, PLOT_RIGHT = 14, PLOT_TOP = 16, PLOT_BOTTOM = 34, LEAST_SPAN = 4, MOST_SERIES = 4, MOST_LINES = 8;
 
+// For each row of one run that of the same tensor in another: of several that are alike each its own.
+function sameTensor(rows, of, mine) {
+  const waiting = new Map(), found = new Map(), key = (all, row) => all.kind(row) + ' ' + all.text('tensor', row);
+  for (const row of of) {
+    const name = key(rows, row);
+    if (!waiting.has(name)) waiting.set(name, []);
+    waiting.get(name).push(row);
+  }
+  for (const row of mine.of) found.set(row, (waiting.get(key(mine.rows, row)) || []).shift());
+  return (row) => { const other = found.get(row); return other === undefined ? null : other; };
+}
+
 class Plot {
-  // parts: {frame: what can have the focus, choice: where the metrics are chosen, status}; open(row) shows a row.
+  // parts: {frame: what can have the focus, choice: where the metrics are chosen, status, axis: what stands below, {words, noun, label(item)}
+  // where it is not the network}; open(row) shows a row.
   // marked: rows to mark as suspects. limits: {metric: limit} to draw.
   constructor(rows, parts, open, marked, limits) {
     this.rows = rows;
@@ -11,6 +24,7 @@ class Plot {
     this.open = open;
     this.marked = marked;
     this.limits = limits;
+    this.axis = parts.axis || {words: 'tensors in the order of the network', noun: 'tensor', label: (item, at) => String(at + 1)};
     this.items = [];
     this.others = [];
     this.legend = make('p', {class: 'legend', hidden: ''});
@@ -99,7 +113,7 @@ class Plot {
     this.pressed();
     this.tellLines();
     this.parts.status.textContent = !count ? 'nothing was compared'
-      : this.from === 0 && this.to === last ? (count === 1 ? '1 tensor' : 'all ' + count + ' tensors') : 'tensors ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
+      : this.from === 0 && this.to === last ? (count === 1 ? '1 ' + this.axis.noun : 'all ' + count + ' ' + this.axis.noun + 's') : this.axis.noun + 's ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
     this.drawing.draw();
   }
 
@@ -132,7 +146,7 @@ class Plot {
     }
     // A limit is always in sight, however far from it the values are.
     values.push(...this.shownMetrics().map((name) => this.limits[name]).filter((limit) => typeof limit === 'number' && limit > 0));
-    const axis = this.axis = new LogAxis(values, bottom, PLOT_TOP);
+    const axis = this.scale = new LogAxis(values, bottom, PLOT_TOP);
     context.textBaseline = 'middle';
     for (const [y, said] of axis.marks(26)) {
       context.strokeStyle = token('line');
@@ -177,11 +191,11 @@ class Plot {
     const rough = span / most, power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
     const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough));
     for (let at = Math.ceil((this.from + 1) / step) * step - 1; at <= this.to; at += step) {
-      const half = context.measureText(String(at + 1)).width / 2;
-      if (at >= this.from) context.fillText(String(at + 1), Math.min(this.x(at), width - PLOT_RIGHT - half), bottom + 12);
+      const label = at >= this.from ? this.axis.label(this.items[at], at) : '', half = context.measureText(label).width / 2;
+      if (at >= this.from) context.fillText(label, Math.min(this.x(at), width - PLOT_RIGHT - half), bottom + 12);
     }
     context.textAlign = 'right';
-    context.fillText('tensors in the order of the network', width - PLOT_RIGHT, bottom + 27);
+    context.fillText(this.axis.words, width - PLOT_RIGHT, bottom + 27);
   }
 
   // Suspects: a band over the whole height and a flag on top.
@@ -204,7 +218,7 @@ class Plot {
   // A limit's words stand above its line, or below it where another limit's line would run through them.
   paintLimits(context, width, bottom) {
     this.limitWords = [];
-    const lines = this.shownMetrics().map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.axis.at(this.limits[name]) : NaN));
+    const lines = this.shownMetrics().map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.scale.at(this.limits[name]) : NaN));
     this.shownMetrics().forEach((name, at) => {
       const limit = this.limits[name], y = lines[at], crossed = lines.some((other) => other < y && other > y - 17);
       if (!(y >= PLOT_TOP && y <= bottom)) return;
@@ -252,7 +266,7 @@ class Plot {
     for (let at = this.from; at <= this.to && this.items.length; at++) {
       const item = this.items[at], value = this.valueOf(line, item);
       if (value === null) continue;
-      const x = dense ? Math.round(this.x(at)) : this.x(at), y = this.axis.at(value);
+      const x = dense ? Math.round(this.x(at)) : this.x(at), y = this.scale.at(value);
       if (this.fails(line, item)) failing.push([x, y]);
       if (x !== pixel) {
         stroke();
@@ -269,7 +283,7 @@ class Plot {
     if (!dense) {
       for (let at = this.from; at <= this.to && this.items.length; at++) {
         const item = this.items[at], value = this.valueOf(line, item);
-        if (value !== null && !this.fails(line, item)) drawMark(context, 'pass', this.x(at), this.axis.at(value), 2.6);
+        if (value !== null && !this.fails(line, item)) drawMark(context, 'pass', this.x(at), this.scale.at(value), 2.6);
       }
     }
     for (const [x, y] of failing) drawMark(context, 'fail', x, y, dense ? 2.5 : 4);

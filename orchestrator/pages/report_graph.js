@@ -51,5 +51,12 @@ function reportGraphs(holder, graphs, open) {
       if (numbers.has(name)) network.show(numbers.get(name));
     },
     colour: (verdictOf) => network.colour(verdictOf),
+    // The names of the ops that feed an op, and of those that it feeds, in the network that is chosen; null where it is not known there.
+    neighbours(name) {
+      const at = graph.names.indexOf(name);
+      if (at < 0) return null;
+      const readers = graph.names.filter((_, number) => graph.sources[number].includes(at));
+      return {before: graph.sources[at].map((number) => graph.names[number]), after: readers};
+    },
   };
 }

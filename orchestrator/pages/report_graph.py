@@ -29,10 +29,12 @@ def report_graphs(
     Returns
     -------
     list
-        ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
-        ``near``, and what :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near`` holds all.
+        ``{"model", "count", "focus", "names", "sources", "near", "whole"}``: the network's name, its number of ops, the name of the op in
+        the middle of ``near``, and what :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near`` holds all.
+        ``names`` are those of the ops, ``sources`` the places in it of those that feed each of them; of the neighbourhood alone where that
+        is all that is drawn.
     """
-    found = []
+    entries = []
     for document in documents:
         ops = network_ops(document)
         number = {op.name: place for place, op in reversed(list(enumerate(ops)))}
@@ -44,12 +46,17 @@ def report_graphs(
         more: Optional[Dict[str, Any]] = None
         if whole and len(around) < len(ops):
             more = network_shown(ops, verdicts)
+        told = range(len(ops)) if whole else around
+        at = {number: place for place, number in enumerate(told)}
+        feeding = [dict.fromkeys(flow.source for flow in ops[number].inputs) for number in told]
         entry = {
+            "names": [ops[number].name for number in told],
+            "sources": [[at[source] for source in found if source in at] for found in feeding],
             "model": document["model"],
             "count": len(ops),
             "focus": ops[middle].name,
             "near": {"drawing": drawing(ops, verdicts, around)},
             "whole": more,
         }
-        found.append((0 if ops[middle].name in suspects else 1, entry))
-    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+        entries.append((0 if ops[middle].name in suspects else 1, entry))
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]

@@ -9,7 +9,8 @@ from typing import Mapping, Tuple
 from .report import SCRIPTS, STYLES
 from .shell import asset, script, style
 
-_HEADS = ("verdict", "run", "model", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_HEADS = ("verdict", "run", "model", "first outside limits", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_SORTS = {"first outside limits": "first", "age": ""}
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
 _JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
 _NAVIGATION = '<nav aria-label="pages"><a href="/">all runs</a> <a href="/jobs">jobs</a></nav>\n<p id="connection" role="status"></p>\n'
@@ -45,17 +46,25 @@ def run_page() -> str:
 
 def list_page() -> str:
     """Return the page with the list of runs."""
-    heads = "".join('<th scope="col"%s>%s</th>' % (' class="number"' if name in _NUMBERS else "", name) for name in _HEADS)
+    heads = '<th scope="col"><span class="unseen">chosen for a difference</span></th>' + "".join(map(_head, _HEADS))
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
                                                                             ("pass", "pass"), ("none", "none so far")))  # fmt: skip
     body = (
         '<header>\n<h1>Runs</h1>\n%s</header>\n<main>\n<div class="choices">'
-        '<label>filter <input id="filter" type="search" placeholder="folder, model, host or state" autocomplete="off"></label>'
-        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span></div>\n'
+        '<label>filter <input id="filter" type="search" placeholder="folder, model, op, host or state" autocomplete="off"></label>'
+        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span>'
+        '<span id="difference" class="quiet">choose two runs for their difference</span></div>\n'
         '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
         '<p><button type="button" id="more" hidden>show more</button></p>\n</main>'
     )
     return _shell("runs", "Runs", body % (_NAVIGATION, choices, heads))
+
+
+def _head(name: str) -> str:
+    sort, kind = _SORTS.get(name, name), ' class="number"' if name in _NUMBERS else ""
+    if not sort:
+        return '<th scope="col"%s>%s</th>' % (kind, name)
+    return '<th scope="col"%s data-sort="%s" aria-sort="none"><button type="button">%s</button></th>' % (kind, sort, name)
 
 
 def jobs_page() -> str:

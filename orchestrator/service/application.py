@@ -17,6 +17,7 @@ from ..errors import GoldwatchError
 from .access import Access
 from .answers import Problem, json_answer, problem_of
 from .bodies import read_json
+from .diff_routes import DiffRoutes
 from .event_routes import EventRoutes
 from .file_routes import FileRoutes
 from .foreman import Foreman
@@ -85,6 +86,7 @@ def make_service(
         *GraphRoutes(runs, book).routes(),
         *PAGE_ROUTES,
         *FileRoutes(runs).routes(),
+        *DiffRoutes(runs).routes(),
         *JobRoutes(foreman, runs, may_send=not read_only).routes(),
     ]
     app = Starlette(

@@ -64,6 +64,9 @@ class _Memory:
         self.models: Set[Optional[str]] = set()
         self.devices: Set[Optional[str]] = set()
         self.steps: Set[Optional[str]] = set()
+        self.first: Optional[Dict[str, Any]] = None
+        self.first_of = 0
+        self.first_due_s = 0.0
 
 
 class Book:
@@ -113,7 +116,8 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
         counts = dict.fromkeys(names, 0)
         host = host_of(run.path)
         known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
-        fields = {**known, "model": None, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host}
+        nothing = {"model": None, "devices": [], "steps": [], "first_divergence": None, "progress": None, "started": None}
+        fields = {**known, **nothing, **counts, "host": host}
         return Standing(fields, None, written_s, 0, None)
 
 
@@ -145,6 +149,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "provisional": provisional,
         "not_compared": counts.get(NOT_COMPARED, 0),
         "expected_absent": counts.get(EXPECTED_ABSENT, 0),
+        "first_divergence": _first(memory, store, summary, counts.get(FAIL, 0)),
         "progress": 1.0 if state == FINISHED else _progress(done, expected, ops),
         "ops": ops,
         "files_done": done,
@@ -164,6 +169,19 @@ def _verdict(state: str, counts: Dict[str, int], provisional: int, summary: Opti
     if counts.get(FAIL, 0) > provisional:
         return FAIL
     return None if state == RUNNING else INCOMPLETE
+
+
+def _first(memory: _Memory, store: StoreReader, summary: Optional[Dict[str, Any]], failed: int) -> Optional[Dict[str, Any]]:
+    """Return the first operator outside its limits; of a run that has no summary of its rows so far, sought in a twentieth of the time."""
+    if summary is not None:
+        found = summary.get("first_divergence")
+        return {"op": str(found["op"]), "tensor": str(found["tensor"])} if isinstance(found, dict) else None
+    began = time.monotonic()
+    if failed != memory.first_of and (not failed or began >= memory.first_due_s):
+        row = store.first_failing() if failed else None
+        memory.first = None if row is None else {"op": row.op, "tensor": row.tensor}
+        memory.first_of, memory.first_due_s = failed, began + 20.0 * (time.monotonic() - began)
+    return memory.first
 
 
 def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:

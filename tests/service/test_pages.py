@@ -85,22 +85,50 @@ def test_a_page_asks_for_the_token(serving, live, row, tmp_path, page):
 
 def test_the_list_shows_filters_and_grows(watched, live, row, page):
     server, store, run = watched
-    assert page.texts("#runs tbody td.name a") == ["lab/out"]
+    assert page.texts("#runs tbody a[data-run]") == ["lab/out"]
     live("another").put(row(1, verdict="fail"))
     page.until(lambda: len(page.texts("#runs tbody tr")) == 2)
     page.element("#filter").send_keys("another")
-    page.until(lambda: page.texts("#runs tbody td.name a") == ["lab/another"])
-    assert page.texts("#runs .verdict") == ["fail"]
+    page.until(lambda: page.texts("#runs tbody a[data-run]") == ["lab/another"])
+    assert page.texts("#runs .verdict") == ["fail"] and page.texts("#runs tbody a[href*='#op-']") == ["op1"]
     # By the keyboard alone: from the filter over the verdict to the run.
     from selenium.webdriver.common.keys import Keys
 
-    for _ in range(6):
+    for _ in range(20):
         if page.driver.execute_script("return document.activeElement.dataset.run || ''"):
             break
         page.driver.switch_to.active_element.send_keys(Keys.TAB)
     assert page.driver.switch_to.active_element.text == "lab/another"
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until(lambda: "/runs/" in page.driver.current_url)
+    assert console(page.driver) == []
+
+
+def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(watched, live, row, page):
+    server, store, run = watched
+    names = lambda: page.texts("#runs tbody a[data-run]")  # noqa: E731
+    other = live("another")
+    other.put_all([row(number, verdict="fail") for number in range(1, 4)])
+    page.until(lambda: len(names()) == 2)
+    page.element("th[data-sort=fail] button").click()
+    page.until(lambda: names() == ["lab/another", "lab/out"])
+    page.element("th[data-sort=fail] button").click()
+    page.until(lambda: names() == ["lab/out", "lab/another"] and "sort=fail" in page.driver.current_url)
+    assert page.element("th[data-sort=fail]").get_attribute("aria-sort") == "ascending"
+    # The other line comes anew, this one stays, and what is selected in it.
+    page.driver.execute_script("getSelection().selectAllChildren(document.querySelector('#runs a[data-run]'))")
+    other.put(row(9, verdict="fail"))
+    page.until(lambda: server.json("/api/runs?q=another")["runs"][0]["failed"] == 4)
+    page.until(lambda: page.driver.execute_script("return String(getSelection())") == "lab/out")
+    page.driver.execute_script("getSelection().removeAllRanges()")
+    page.until(lambda: "4" in page.texts("#runs tbody tr:last-child td.number"))
+    for box in page.driver.find_elements("css selector", "#runs input[data-pick]"):
+        box.click()
+    link = page.element("#difference a")
+    assert "lab/out" in link.text and "lab/another" in link.text
+    link.click()
+    page.until(lambda: page.driver.execute_script(READY))
+    assert "FAIL so far" in page.text("#after") and "another" in page.text("#verdict dl")
     assert console(page.driver) == []
 
 
