@@ -259,7 +259,7 @@ function networkTools(network, select) {
   const bar = make('div', {class: 'network-tools'}, [
     button('+', 'zoom in (+)', () => network().zoom(1.25)),
     button('−', 'zoom out (-)', () => network().zoom(0.8)),
-    button('all', 'show the whole network (0)', () => network().fit()), ...folding, failing,
+    button('all', 'all of the network (0)', () => network().fit()), ...folding, failing,
   ]);
   return {
     bar, go,

@@ -10,6 +10,7 @@ from .report import SCRIPTS, STYLES
 from .shell import asset, script, style
 
 _HEADS = ("verdict", "run", "model", "first outside limits", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_UNSEEN = '<span class="unseen">%s</span>'
 _SORTS = {"first outside limits": "first", "age": ""}
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
 _JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
@@ -46,7 +47,7 @@ def run_page() -> str:
 
 def list_page() -> str:
     """Return the page with the list of runs."""
-    heads = '<th scope="col"><span class="unseen">chosen for a difference</span></th>' + "".join(map(_head, _HEADS))
+    heads = '<th scope="col">%s</th>' % (_UNSEEN % "chosen for a difference") + "".join(map(_head, _HEADS))
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
                                                                             ("pass", "pass"), ("none", "none so far")))  # fmt: skip
     body = (
@@ -69,7 +70,7 @@ def _head(name: str) -> str:
 
 def jobs_page() -> str:
     """Return the page with the list of jobs; a job's log is behind ``#job-ID``."""
-    heads = "".join('<th scope="col">%s</th>' % name for name in _JOB_HEADS)
+    heads = "".join('<th scope="col">%s</th>' % (name or _UNSEEN % "cancel") for name in _JOB_HEADS)
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
         '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'

@@ -173,7 +173,7 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     marked = om.find_elements("css selector", "#graph [data-mark]")
     assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [(name, "start")]
     assert om.execute_script("return arguments[0].hasAttribute('data-end')", marked[0])
-    element(om, "#tools button[aria-label^=show]").click()
+    element(om, "#tools button[aria-label^=all]").click()
     flag = marked[0].find_element("css selector", ".flag")
     assert flag.get_attribute("textContent") == "START END"
     inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());

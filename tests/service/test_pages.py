@@ -8,7 +8,7 @@ import signal
 import sqlite3
 
 import pytest
-from browser import READY, SIDEWAYS, console, resize
+from browser import READY, SIDEWAYS, accessibility_faults, console, resize
 from merged_hosts import Host, settle
 from merged_hosts import make_row as make_host_row
 from service_client import COMPARE, TOKEN, WATCH, post
@@ -399,3 +399,13 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
     page.until(lambda: page.text("#rows-status").startswith("4 rows of 32, of which"))
     assert "right" in page.text("#rows tbody tr") and page.text("#connection") == ""
     assert console(page.driver) == []
+
+
+@pytest.mark.axe
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_axe_finds(watched, page, dark):
+    server, store, run = watched
+    resize(page.driver, 1280, 900, dark)
+    for path in ("/", "/jobs", "/runs/" + run):
+        page.open(server, path)
+        assert accessibility_faults(page.driver) == [], path
