@@ -271,12 +271,15 @@ class RowTable {
 
   // On paper, of more rows than are printed, unless they were sorted otherwise: those of the suspects, then the worst.
   print() {
+    const left = this.columns.filter((column) => column.more).length, all = this.columns.filter((column) => column.metric).length;
+    const said = left ? [all - left + ' of ' + all + ' metrics are printed; all are printed of a row that is open.'] : [];
     const order = this.order, worst = ['order', 'verdict'].includes(this.sorted.name) && this.sorted.up;
     if (order.length > PRINTED_ROWS) {
       this.order = (worst ? worstFirst(this.rows, order, this.suspects) : order).slice(0, PRINTED_ROWS);
       const which = worst ? 'those of the suspects, then the worst.' : 'the first ones in this order.';
-      this.paper.textContent = 'Printed are ' + PRINTED_ROWS + ' of ' + order.length + ' rows: ' + which;
-    } else this.paper.textContent = '';
+      said.unshift('Printed are ' + PRINTED_ROWS + ' of ' + order.length + ' rows: ' + which);
+    }
+    this.paper.textContent = said.join(' ');
     this.fill(0, this.order.length);
     this.order = order;
     this.parts.table.parentNode.style.paddingTop = this.parts.table.parentNode.style.paddingBottom = '0';

@@ -517,3 +517,56 @@ def test_without_scripts_the_page_can_be_read(tmp_path, page):
         resize(blocked, 390, 844)
         width = blocked.find_element("css selector", "html").get_property("scrollWidth")
         assert width <= 390
+
+
+def training(tmp_path, devices=3, steps=4):
+    """The report of some devices and steps: device 1 is wrong from op 2 and step 3 on."""
+    rows = [
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
+        for device in range(devices) for step in range(1, steps + 1) for row in network(6, 2 if device == 1 and step > 2 else None)
+    ]  # fmt: skip
+    write_page(tmp_path / "page.html", rows, [next(number for number, row in enumerate(rows) if row.verdict == "fail")])
+    return rows
+
+
+def test_other_devices_and_steps_are_drawn_beside_the_chosen_place(driver, tmp_path):
+    from selenium.webdriver.support.ui import Select
+
+    training(tmp_path)
+    show(driver, tmp_path / "page.html")
+    choice = Select(element(driver, "#plot-beside"))
+    assert not element(driver, "#network .legend").is_displayed()
+    for value, lines in (("devices", ["device 1", "device 0", "device 2"]), ("steps", ["step 3", "step 1", "step 2", "step 4"])):
+        choice.select_by_value(value)
+        legend = element(driver, "#network .legend").text
+        assert [legend.count("●")] + [line in legend for line in lines] == [len(lines)] + [True] * len(lines)
+    press(driver, "#plot", "\ue015", "\ue015", "\ue015")
+    tip = element(driver, "#plot [role=tooltip]").text.split("\n")
+    assert tip[0] == "block0/unit2/Conv2D:output:0" and len(tip) == 6
+    values = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in tip[2:]}
+    assert values["step 3, device 1"] > 0.1 and values["step 4, device 1"] > 0.1 and values["step 1, device 1"] < 0.01
+    # One metric at a time, and again several where nothing is beside.
+    assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 1
+    choice.select_by_value("")
+    assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 2
+
+
+def test_an_op_over_the_steps_is_a_curve_beside_those_of_other_devices(driver, tmp_path):
+    training(tmp_path)
+    show(driver, tmp_path / "page.html", "#op-block0%2Funit2%2FConv2D")
+    frame = element(driver, "#over-steps")
+    assert (frame.get_attribute("data-from"), frame.get_attribute("data-to")) == ("0", "3")
+    legend = element(driver, "#detail .legend").text
+    assert legend.count("●") == 3 and legend.index("device 1") < legend.index("device 0") < legend.index("device 2")
+    press(driver, "#over-steps", "\ue015", "\ue007")
+    assert "step 1, device 1" in element(driver, "#detail dl").text
+    show(driver, tmp_path / "page.html", "#op-block0%2Funit1%2FConv2D")
+    assert len(driver.find_elements("css selector", "#over-steps canvas")) == 1
+
+
+def test_a_row_tells_what_feeds_it_and_what_it_feeds_and_leads_there(driver, page, until):
+    show(driver, page, "#op-block12%2Funit0%2FConv2D")
+    links = driver.find_elements("css selector", "#detail .neighbours a")
+    assert [link.text for link in links] == ["block11/unit9/Conv2D", "block12/unit1/Conv2D"]
+    links[0].click()
+    until(lambda: element(driver, "#detail").get_attribute("data-tensor") == "block11/unit9/Conv2D:output:0")
