@@ -149,7 +149,8 @@ def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Gr
         start = _cut(members, ops, start, period, count)
         inner = members[start : start + period * count]
         if period == 1:
-            blocks: List[Member] = [Group(_span(inner, ops, group.prefix), group.prefix, "%d alike" % count, inner)]
+            alike = Group(_span(inner, ops, group.prefix), group.prefix, "%d alike" % count, inner)
+            blocks: List[Member] = [_in_parts(alike, ops)]
         else:
             parts = [inner[at : at + period] for at in range(0, len(inner), period)]
             blocks = [
@@ -157,10 +158,17 @@ def _folded(group: Group, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> Gr
                 for at, part in enumerate(parts, 1)
             ]
         members = [*members[:start], *blocks, *members[start + len(inner) :]]
-    if len(members) > _UNFOLDABLE:
-        parts = [members[at : at + _PART] for at in range(0, len(members), _PART)]
-        members = [Group(_span(part, ops, group.prefix), group.prefix, "neighbours", part) for part in parts]
-    return group._replace(members=members)
+    return _in_parts(group._replace(members=members), ops)
+
+
+def _in_parts(group: Group, ops: Sequence[NetworkOp]) -> Group:
+    """Return a group whose members, where they are too many to be drawn at once, are in groups of neighbours."""
+    members = group.members
+    if len(members) <= _UNFOLDABLE:
+        return group
+    parts = [members[at : at + _PART] for at in range(0, len(members), _PART)]
+    inner: List[Member] = [Group(_span(part, ops, group.prefix), group.prefix, "neighbours", part) for part in parts]
+    return _in_parts(group._replace(members=inner), ops)
 
 
 def _kind(member: Member, ops: Sequence[NetworkOp], types: Dict[Any, int]) -> int:

@@ -50,7 +50,8 @@ function drawNetwork(holder, drawing, acts, scale) {
   for (const frame of drawing.frames || []) {
     const left = frame.x - frame.width / 2, top = frame.y - frame.height / 2;
     const about = ' (' + [frame.note, frame.count + ' ops'].filter(Boolean).join(', ') + ')';
-    const fitting = '▾ ' + middle(frame.label, Math.max(8, Math.floor((frame.width - 20) / LETTER) - about.length - 2)) + about;
+    const room = Math.floor((frame.width - 20) / LETTER) - 2, whole = printable(frame.label);
+    const fitting = '▾ ' + (room - about.length >= 12 ? middle(whole, room - about.length) + about : middle(whole, Math.max(6, room)));
     frames.append(make('g', {class: 'group-frame', 'data-fold': frame.group}, [make('rect', {x: left, y: top, width: frame.width, height: frame.height, rx: 8}),
       titled(make('text', {x: left + 10, y: top + 17}, fitting), frame.label)]));
   }

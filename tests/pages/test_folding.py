@@ -127,3 +127,8 @@ def test_thousands_of_ops_without_scopes_or_repetition_are_groups_of_neighbours(
     ops += [op("op%d" % number, chance.choice("abcdefghijklm") * chance.randrange(1, 9), number - 1) for number in range(1, 3000)]
     shown = folded_drawing(ops, {})
     assert max(len(group["drawing"]["ops"]) for group in shown["groups"]) <= 310
+    # Nor are a thousand blocks that are alike drawn at once.
+    ops = [op("op%d" % number, ("Conv2D", "MatMul", "Relu")[number % 3], *([number - 1] if number else [])) for number in range(3000)]
+    shown = folded_drawing(ops, {})
+    assert max(len(group["drawing"]["ops"]) for group in shown["groups"]) <= 110
+    assert len([group for group in shown["groups"] if group["note"].startswith("block ")]) == 1000
