@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import click
@@ -148,8 +147,6 @@ def make_options(
 @click.argument("golden")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @click.option("--cluster", metavar="URL", help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].")
-@click.option("--locality", is_flag=True, help="Each worker of the cluster has the dumps of its own devices on its own disk.")
-@click.option("--worker-golden", metavar="PATH", help="Where workers have GOLDEN then; {host}: their machine's name.  [default: GOLDEN]")
 @click.option("--tls-ca-file", metavar="FILE", help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]")
 @click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster.")
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
@@ -234,20 +231,12 @@ def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., Ru
 def cluster_address(given: Any) -> Optional[ClusterAddress]:
     """Return the cluster that is to compare; None for this machine."""
     files = {name: given[name] for name in ("tls_ca_file", "tls_cert", "tls_key")}
-    if given["worker_golden"] is not None and not given["locality"]:
-        raise UsageError("--worker-golden is where workers have GOLDEN on their own disks: it needs --locality")
-    if given["worker_golden"] is not None and not os.path.isabs(given["worker_golden"]):
-        raise UsageError("--worker-golden must be absolute: workers stand in other folders")
-    if re.search(r"[{}]", (given["worker_golden"] or "").replace("{host}", "")):
-        raise UsageError("--worker-golden %s: {host} is the only name that stands for something" % given["worker_golden"])
-    if given["locality"] and given["check_addresses"]:
-        raise UsageError("--check-addresses reads every dump file here: --locality leaves them on the workers' disks")
     if given["cluster"] is not None:
         from ..cluster.address import parse_cluster
 
         return parse_cluster(given["cluster"], given["insecure"], **files)
-    if given["insecure"] or given["locality"] or any(files.values()):
-        raise UsageError("--locality, --insecure and certificates are for a cluster: they need --cluster")
+    if given["insecure"] or any(files.values()):
+        raise UsageError("--insecure and certificates are for a cluster: they need --cluster")
     return None
 
 
@@ -260,5 +249,5 @@ def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any) -
     from ..cluster.comparers import cluster_comparers
 
     bar.show("asking the cluster", 0, 0)
-    with cluster_comparers(cluster, given["locality"], given["worker_golden"], tell=bar.say) as elsewhere:
+    with cluster_comparers(cluster, tell=bar.say) as elsewhere:
         yield {"comparers": elsewhere}

@@ -24,28 +24,22 @@ from .address import ClusterAddress
 from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected
 from .dispatch import Dispatcher
+from .eligible import EligibleWorkers
+from .file_probes import FileProbe
 from .messages import Findings, Note, Order
-from .remote_reader import RemoteReader
 from .session import end_sessions
 from .units import Unit, cut
-from .workplaces import OwnDisks, SharedDisk, Where
 
 _MOMENT_S = 0.5
 _GOLDEN_FILE = COLUMNS.index("golden_file")
 
 
 @contextlib.contextmanager
-def cluster_comparers(
-    address: ClusterAddress, locality: bool = False, golden: Optional[str] = None, tell: Callable[[str], None] = lambda text: None
-) -> Iterator[Cluster]:
+def cluster_comparers(address: ClusterAddress, tell: Callable[[str], None] = lambda text: None) -> Iterator[Cluster]:
     """Yield who compares on a cluster.
 
     Parameters
     ----------
-    locality
-        The dumps lie on the workers' own disks, those of each device on one of them.
-    golden
-        Where the workers have GOLDEN then, ``{host}`` for the machine's name; None: under the same path as here.
     tell
         Called with warnings of workers as soon as they are known.
 
@@ -58,8 +52,7 @@ def cluster_comparers(
     slow.daemon = True
     try:
         with connected(address) as connection:
-            places = OwnDisks(connection.client, tell, golden) if locality else SharedDisk(connection.client, tell)
-            cluster = Cluster(connection, places)
+            cluster = Cluster(connection, EligibleWorkers(connection.client, tell))
             try:
                 yield cluster
             except BaseException:
@@ -79,13 +72,13 @@ class Cluster:
     ----------
     connection
         To its scheduler.
-    places
-        Which workers can compare what.
+    eligible
+        Which workers may compare.
     """
 
-    def __init__(self, connection: Connection, places: SharedDisk) -> None:
+    def __init__(self, connection: Connection, eligible: EligibleWorkers) -> None:
         self._client, self._revive = connection
-        self._places = places
+        self._eligible = eligible
         self._name = uuid.uuid4().hex[:12]
         self._dispatcher: Optional[Dispatcher] = None
 
@@ -102,27 +95,20 @@ class Cluster:
         await client._run(end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None)))
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
-        """Return what the workers see of TARGET; errors as those of the places' ``list_target``."""
-        return self._places.list_target(options)
-
-    def size_of(self, file: TargetFile) -> int:
-        """Return a file's size in bytes."""
-        return self._places.size_of(file)
+        """Return what TARGET holds; errors as those of :meth:`EligibleWorkers.list_target`."""
+        return self._eligible.list_target(options)
 
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Have all files compared by the workers, and merge what they find."""
-        merging = _Merging(run, self._name, self._places, on_progress)
+        merging = _Merging(run, self._name, tuple(self._eligible.probes), on_progress)
         size_of = dict(zip(files, sizes))
         units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
-        who = self._client, self._name, self._places
+        who = self._client, self._name, self._eligible
         self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
         self._dispatcher.run(units)
-        if isinstance(self._places, OwnDisks):
-            run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
-            run.overflow_files = self._places.overflow_files
         run.engine.closing = True
         with run.store.transaction():
             return tell_left_out(run.engine, merging.earlier)
@@ -144,8 +130,8 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
 class _Merging:
     """Orders made of units, and what became of them put into the run."""
 
-    def __init__(self, run: Run, name: str, places: SharedDisk, on_progress: OnProgress) -> None:
-        self._run, self._name, self._places = run, name, places
+    def __init__(self, run: Run, name: str, probes: Tuple[FileProbe, ...], on_progress: OnProgress) -> None:
+        self._run, self._name, self._probes = run, name, probes
         self._on_progress = on_progress
         self._omitted: Set[Tuple[str, str]] = set()
         self._records: Dict[str, FileRecord] = run.store.files() if run.store.continued else {}
@@ -153,30 +139,29 @@ class _Merging:
         self.earlier: Dict[str, int] = {}
         self.total = self._done = 0
 
-    def order(self, units: Sequence[Unit], where: Where, apart: bool) -> Order:
+    def order(self, units: Sequence[Unit], apart: bool) -> Order:
         """Return the order to compare some units."""
         files = _files(units)
         stored = self._run.store.table.lines_of_files([file.rel for file in files if file.has_rows])
-        notes = tuple(self._noted(files, stored, self._places.host(where))) if stored else ()
-        return replace(self.order_of(files), stored=packed(stored), notes=notes, apart=apart)
+        return Order(
+            run=self._name,
+            version=__version__,
+            options=self._options,
+            called=self._called,
+            probes=self._probes,
+            files=tuple(file.rel for file in files),
+            own=tuple({file.place for file in files} & self._run.engine.places.own),
+            stored=packed(stored),
+            notes=tuple(self._notes(files, stored)) if stored else (),
+            apart=apart,
+        )
 
-    def order_of(self, files: Sequence[TargetFile]) -> Order:
-        """Return an order of some files of which nothing is known."""
-        own = {file.place for file in files} & self._run.engine.places.own
-        names = tuple(file.rel for file in files)
-        markers = tuple(self._places.markers)
-        return Order(self._name, __version__, self._options, self._called, self._places.golden, markers, names, tuple(own), packed(()), ())
-
-    def _noted(self, files: Sequence[TargetFile], stored: Sequence[Any], host: str) -> Iterator[Note]:
-        """Yield what the store notes about target files, and about golden files as they are on the workers' machine."""
+    def _notes(self, files: Sequence[TargetFile], stored: Sequence[Any]) -> Iterator[Note]:
+        """Yield what the store holds about target files, and about the golden files of their rows."""
         for file in files:
             record = self._records.get(file.path)
             if record is not None:
                 yield (file.rel, *record)
-        if host:
-            mark = _marked(host, "")
-            yield from ((path[len(mark) :], *record) for path, record in self._records.items() if path.startswith(mark))
-            return
         for name in {from_sql_text(line[_GOLDEN_FILE]) for line in stored} - {None}:
             path = os.path.realpath(os.path.join(self._run.options.golden, name))
             if path in self._records:
@@ -186,14 +171,12 @@ class _Merging:
         """Put what a worker found into the run, all at once."""
         engine, store = self._run.engine, self._run.store
         files = _files(units)
-        host = self._places.host(self._places.where(units[0].files))
         with store.transaction():
             for piece in found.pieces:
                 store.table.put_lines(unpacked(piece))
             store.table.remove(found.gone, "the file has changed")
             for path, size_bytes, mtime_ns, state in found.notes:
-                below = path if os.path.isabs(path) else os.path.join(engine.catalogue.root, path)
-                store.put_file(_marked(host, path) if host and below == path else below, size_bytes, mtime_ns, state)
+                store.put_file(os.path.join(engine.catalogue.root, path), size_bytes, mtime_ns, state)
             for omitted in sorted(set(found.omitted) - self._omitted):
                 store.events.omit(*omitted)
         self._omitted.update(found.omitted)
@@ -236,11 +219,6 @@ class _Merging:
 
 def _files(units: Sequence[Unit]) -> List[TargetFile]:
     return [file for unit in sorted(units, key=lambda unit: unit.number) for file in unit.files]
-
-
-def _marked(host: str, path: str) -> str:
-    """Return what the store calls a golden file that each machine has for itself."""
-    return "%s:%s" % (host, path)
 
 
 _PATHS = ("target", "golden", "model", "quantisation", "unfused", "custom")

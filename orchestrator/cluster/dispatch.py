@@ -1,36 +1,32 @@
-"""Batches of units on their way: a window of them at the workers, again what was lost, apart what ends workers."""
+"""Batches of units sent to the workers: a window of them at a time, again what was lost, apart what ends workers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem
 from .asking import PATIENCE_S, require_scheduler
 from .connecting import GOES_ON
-from .hanging import Watchdog
+from .eligible import EligibleWorkers
+from .file_probes import NotSeen
 from .messages import Findings, Order
 from .session import compare_order
-from .sight import NotSeen
 from .units import Unit, Work
-from .workplaces import SharedDisk, Where
 
 _EACH_THREAD = 4
 _LOOK_S = 1.0
 NOBODY_S = 300.0
 """So long a run waits where no worker is left that could do anything, in seconds."""
-_MOST_HANGS = 2
-_HUNG = "the %d workers that compared it finished nothing for %d s: do its files, or a script of your own, take for ever to read?"
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 
 
 class _Sent(NamedTuple):
     units: Sequence[Unit]
-    where: Where
+    workers: Optional[List[str]]
     apart: bool
 
 
@@ -43,42 +39,39 @@ class Dispatcher:
         ``distributed.Client``.
     name
         Of the run; the tasks are called after it.
-    places
-        Which workers can compare what.
+    eligible
+        Which workers may compare.
     order
-        Makes an order of units for some workers; the third argument: compared apart.
+        Makes an order of units; the second argument: compared apart.
     on_found
         Called with what became of units.
     on_lost
         Called with a unit that ends every worker that compares it, and a sentence.
     on_alone
-        Called about once a second while nobody is there who could do anything.
+        Called about once a second while no worker is there.
     """
 
     def __init__(
         self,
         client: Any,
         name: str,
-        places: SharedDisk,
-        order: Callable[[Sequence[Unit], Where, bool], Order],
+        eligible: EligibleWorkers,
+        order: Callable[[Sequence[Unit], bool], Order],
         on_found: Callable[[Sequence[Unit], Findings], None],
         on_lost: Callable[[Unit, str], None],
         on_alone: Callable[[], None],
     ) -> None:
         self._client, self._name = client, name
-        self._places, self._order = places, order
+        self._eligible, self._order = eligible, order
         self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
-        self._watchdog = Watchdog()
-        self._hangs: Dict[int, int] = {}
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
         self._number = 0
         self._there: Dict[str, int] = {}
-        self._asked_at = self._looked_at = self._watched_at = -_LOOK_S
+        self._asked_at = self._looked_at = -_LOOK_S
         self._alone_since: Optional[float] = None
-        self._missing: Set[str] = set()
-        self._told: Set[str] = set()
+        self._warned = False
 
     @property
     def in_flight(self) -> List[Any]:
@@ -98,24 +91,16 @@ class Dispatcher:
         work = Work(units)
         while True:
             self._require_scheduler()
-            self._free_the_hung(work)
             threads = self._threads()
             self._look_after(threads)
-            within = sum(_can(sent.where, threads) for sent in self._sent.values())
+            within = sum(_can(sent.workers, threads) for sent in self._sent.values())
             while len(work) and within < _EACH_THREAD * max(1, sum(threads.values())):
-                for some, where in self._by_place(work.batch()):
-                    self._send(some, where, apart=False)
-                    within += _can(where, threads)
+                within += _can(self._send(work.batch(), apart=False).workers, threads)
             if not self._sent:
                 # One after the other: whoever dies now was ended by this one.
                 if not self._suspects:
                     return
-                unit = self._suspects.pop()
-                where = self._places.where(unit.files)
-                if where == [] and self._hangs.get(unit.number):
-                    self._lose_hung(unit)
-                    continue
-                self._send([unit], where, apart=True)
+                self._send([self._suspects.pop()], apart=True)
             with contextlib.suppress(queue.Empty):
                 future = self._done.get(timeout=_LOOK_S)
                 sent = self._sent.pop(future, None)
@@ -126,34 +111,6 @@ class Dispatcher:
         if self._client.status != "running":
             raise ConnectionError("the connection to the Dask scheduler is lost")
 
-    def _free_the_hung(self, work: Work) -> None:
-        """Give what lies with workers that hang to others; those that have a nanny are started anew."""
-        now = time.monotonic()
-        if now - self._watched_at < _LOOK_S:
-            return
-        self._watched_at = now
-        ours = {future.key: future for future in self._sent}
-        busy = {worker: [key for key in keys if key in ours] for worker, keys in self._client.processing().items()}
-        for worker in self._watchdog.hanging(busy, now):
-            self._places.shun(worker, "worker %s finished nothing for %d s" % (worker, self._watchdog.limit_s))
-            futures = [ours[key] for key in busy[worker]]
-            self._client.cancel(futures, force=True)
-            for sent in [self._sent.pop(future) for future in futures]:
-                for unit in sent.units:
-                    hangs = self._hangs[unit.number] = self._hangs.get(unit.number, 0) + 1
-                    if sent.apart:
-                        self._lose_hung(unit)
-                    elif hangs < _MOST_HANGS:
-                        work.put_back([unit])
-                    else:
-                        self._suspects.append(unit)
-            with contextlib.suppress(Exception):
-                # Without a nanny, or with an old Dask, it stays as it is and gets no more work.
-                self._client.restart_workers([worker], timeout=PATIENCE_S, raise_for_error=False)
-
-    def _lose_hung(self, unit: Unit) -> None:
-        self._on_lost(unit, _HUNG % (self._hangs[unit.number], self._watchdog.limit_s))
-
     def _threads(self) -> Dict[str, int]:
         """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
         now = time.monotonic()
@@ -162,39 +119,31 @@ class Dispatcher:
             self._asked_at = now
             if self._there.keys() - before.keys():
                 try:
-                    self._places.renew()
+                    self._eligible.renew()
                 except EnvironmentProblem as problem:
                     # It hangs: it is asked no more.
-                    self._places.tell("warning: %s" % problem)
+                    self._eligible.tell("warning: %s" % problem)
                 except (OSError, KeyError):
                     # It has gone meanwhile.
                     pass
         return self._there
 
-    def _by_place(self, units: Sequence[Unit]) -> List[Any]:
-        """Return the units of each set of workers."""
-        found: Dict[Any, List[Unit]] = {}
-        for unit in units:
-            where = self._places.where(unit.files)
-            found.setdefault(None if where is None else tuple(where), []).append(unit)
-        return [(some, None if where is None else list(where)) for where, some in found.items()]
-
-    def _send(self, units: Sequence[Unit], where: Where, apart: bool) -> None:
-        if where == []:
-            folder = os.path.dirname(units[0].files[0].rel)
-            raise EnvironmentProblem("no worker is left that can compare %s: %s" % (folder, self._places.lacking), hint=GOES_ON)
+    def _send(self, units: Sequence[Unit], apart: bool) -> _Sent:
+        workers = self._eligible.addresses()
+        if workers == []:
+            raise EnvironmentProblem("no worker is left that can compare: %s" % self._eligible.reasons, hint=GOES_ON)
         self._number += 1
         key = "goldwatch-%s-%d" % (self._name, self._number)
-        future = self._client.submit(compare_order, self._order(units, where, apart), key=key, workers=where, pure=False)
-        self._sent[future] = _Sent(units, where, apart)
+        future = self._client.submit(compare_order, self._order(units, apart), key=key, workers=workers, pure=False)
+        self._sent[future] = _Sent(units, workers, apart)
         future.add_done_callback(self._done.put)
+        return self._sent[future]
 
     def _take(self, future: Any, sent: _Sent, work: Work) -> None:
         findings = self._received(future) if future.status == "finished" else None
         if findings is not None:
             future.release()
             self._alone_since = None
-            self._watchdog.hear(findings.worker, findings.seconds, time.monotonic())
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
             self._on_found(sent.units, findings)
@@ -213,7 +162,7 @@ class Dispatcher:
             raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=GOES_ON)
         error = future.exception()
         if isinstance(error, NotSeen):
-            self._places.shun(error.worker, error.message)
+            self._eligible.exclude(error.worker, error.message)
             if sent.apart:
                 self._suspects += sent.units
             else:
@@ -248,36 +197,28 @@ class Dispatcher:
             return
         self._looked_at = now
         for future, sent in list(self._sent.items()):
-            if not _can(sent.where, there):
-                where = self._by_place(sent.units)
-                if all(_can(some, there) for _, some in where):
-                    del self._sent[future]
-                    self._client.cancel([future], force=True)
-                    for some, addresses in where:
-                        self._send(some, addresses, sent.apart)
-        waiting = [sent for sent in self._sent.values() if not _can(sent.where, there)]
-        self._tell({self._places.host(sent.where) for sent in waiting})
+            if not _can(sent.workers, there) and _can(self._eligible.addresses(), there):
+                del self._sent[future]
+                self._client.cancel([future], force=True)
+                self._send(sent.units, sent.apart)
+        waiting = [sent for sent in self._sent.values() if not _can(sent.workers, there)]
         if not waiting or len(waiting) < len(self._sent):
-            self._alone_since = None
+            self._alone_since, self._warned = None, False
             return
         self._on_alone()
         if self._alone_since is None:
             self._alone_since = now
         elif now - self._alone_since > NOBODY_S:
             raise EnvironmentProblem("no worker that sees the files has been there for %d s" % NOBODY_S, hint=GOES_ON)
-
-    def _tell(self, missing: Set[str]) -> None:
-        """Tell of which machines no worker is left; one that is started anew at once is not missed."""
-        for machine in sorted((missing & self._missing) - self._told):
-            where = " on machine %s" % machine if machine else ""
-            self._places.tell("warning: no worker is left%s: waiting for one; Ctrl-C ends, the same command goes on" % where)
-        self._told = (self._told | self._missing) & missing
-        self._missing = missing
+        elif not self._warned:
+            # Not at the first look: one that is started anew at once is not missed.
+            self._eligible.tell("warning: no worker is left: waiting for one; Ctrl-C ends, the same command goes on")
+            self._warned = True
 
 
-def _can(where: Where, there: Mapping[str, int]) -> bool:
-    """Return whether one of some workers is there."""
-    return any(worker in there for worker in (there if where is None else where))
+def _can(workers: Optional[List[str]], there: Mapping[str, int]) -> bool:
+    """Return whether one of some workers is there; None: of any."""
+    return any(worker in there for worker in (there if workers is None else workers))
 
 
 def _deaths(error: Any) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Dict, Mapping, Optional, Tuple
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
 
 from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
-from .sight import Marker
+from .file_probes import FileProbe
 
 Note = Tuple[str, int, int, str]
 """As :meth:`goldwatch.results.store.RunStore.put_file` takes it: path (of files of TARGET relative to it), bytes, time in ns, state."""
@@ -27,10 +27,8 @@ class Order:
         The run's, with the paths as the worker sees them.
     called
         Beginnings of paths, and what these are called in messages; the longest first.
-    golden
-        Where the workers have GOLDEN, with ``{host}`` for the machine's name; None: where the options say.
-    markers
-        What the worker must see.
+    probes
+        Of files that the worker must see.
     files
         Relative to TARGET, in the order of the execution, those that are superseded too.
     own
@@ -39,8 +37,6 @@ class Order:
         What the run's store holds about these files, packed.
     notes
         And about the files that those rows are of.
-    iterations
-        By their names those of files of which each dump counts, where files are read again.
     apart
         Compare in processes of their own, and believe one that dies.
     """
@@ -49,14 +45,12 @@ class Order:
     version: str
     options: ComparisonOptions
     called: Tuple[Tuple[str, str], ...]
-    golden: Optional[str]
-    markers: Tuple[Marker, ...]
+    probes: Tuple[FileProbe, ...]
     files: Tuple[str, ...]
     own: Tuple[Place, ...]
     stored: bytes
     notes: Tuple[Note, ...]
     apart: bool = False
-    iterations: Mapping[str, Optional[Tuple[int, int]]] = field(default_factory=dict)
 
 
 FileState = Tuple[int, str, int, int, int, Optional[Tuple[int, int]], bool]
@@ -83,8 +77,6 @@ class Findings:
         How many pairs were compared.
     size_bytes, seconds
         Of the tensors that were compared, and how long that took.
-    worker
-        The address of the worker that did it.
     """
 
     pieces: Tuple[bytes, ...]
@@ -96,4 +88,3 @@ class Findings:
     pairs: int
     size_bytes: int
     seconds: float
-    worker: str = ""

@@ -12,22 +12,19 @@ from dataclasses import replace
 from typing import List, Optional, Set, Tuple
 
 from .. import __version__
-from ..comparing.patterns import AlignedPair, Walked
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
-from ..dumps.place import Place
 from ..engine.catalogue import Catalogue
 from ..engine.closing import settle_files
 from ..engine.comparers import compare_files, drain, look
 from ..engine.engine import Engine
 from ..engine.goldens import Goldens
-from ..engine.rereading import RunReader
 from ..engine.target_file import GROWING, TargetFile
 from ..errors import EnvironmentProblem
 from ..results.rowlines import changed_lines, unpacked
 from ..results.store import RunStore
+from .file_probes import require_seen
 from .messages import Findings, Order
-from .sight import on_this_host, require_seen
 
 _own = threading.local()
 _all: Set[Session] = set()
@@ -55,28 +52,13 @@ def compare_order(order: Order) -> Findings:
         raise
 
 
-def read_pair(order: Order, file: str, tensor: str, most: int) -> Optional[AlignedPair]:
-    """Return the elements of a tensor of a finished row, as :meth:`goldwatch.engine.rereading.RunReader.read` does, on a worker."""
-    return _session(order).reader(order).read(file, tensor, most)
-
-
-def read_walked(order: Order, file: str, tensor: str, distance: float, background: float) -> Optional[Walked]:
-    """Return what :meth:`goldwatch.engine.rereading.RunReader.walk` does, on a worker."""
-    return _session(order).reader(order).walk(file, tensor, distance, background)
-
-
-def age_of(order: Order, file: str, place: Place) -> str:
-    """Return what :meth:`goldwatch.engine.rereading.RunReader.age` says, on a worker."""
-    return _session(order).reader(order).age(file, place)
-
-
 def _session(order: Order) -> Session:
     """Return what this thread has open for an order's run."""
     session: Optional[Session] = getattr(_own, "session", None)
     if session is None or session.run != order.run or session.closed:
         if session is not None:
             session.close()
-        require_seen(order.markers, _address())
+        require_seen(order.probes, _address())
         session = _own.session = Session(order)
     return session
 
@@ -94,39 +76,41 @@ class Session:
 
     def __init__(self, order: Order) -> None:
         self.run = order.run
-        options, self._called = order.options, order.called
-        if order.golden is not None:
-            golden = on_this_host(order.golden)
-            self._called = ((os.path.join(golden, ""), os.path.join(options.golden, "")), *self._called)
-            options = replace(options, golden=golden)
+        self._called = order.called
         self.closed = False
-        self._ended = False
-        self._busy = threading.Lock()
+        self._state = threading.Lock()
+        self._busy = self._ended = False
         self._apart: Optional[Workers] = None
         self._folder = tempfile.mkdtemp(prefix="goldwatch-", dir=_own_disk())
-        try:
-            self.options = replace(options, out=self._folder)
+        with contextlib.ExitStack() as opened:
+            opened.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self.options = replace(order.options, out=self._folder)
             self._graphs = self.options.graphs()
+            self._root = os.path.realpath(self.options.target)
+            golden = GoldenSet.open(self.options.golden)
             self._here = Workers(1, self.options.settings())
-            self._root = os.path.realpath(options.target)
+            opened.callback(self._here.close)
             self._store = RunStore.begin(self._folder, {"run": order.run})
-            dumps_too = os.path.realpath(options.golden) != os.path.realpath(options.target)
-            self._goldens = Goldens(options.golden, options.golden_steps, self._store, dumps_too)
-            self._goldens.take(GoldenSet.open(options.golden))
-        except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise
+            opened.callback(self._store.close)
+            dumps_too = os.path.realpath(self.options.golden) != self._root
+            self._goldens = Goldens(self.options.golden, self.options.golden_steps, self._store, dumps_too)
+            self._goldens.take(golden)
+            self._opened = opened.pop_all()
         with _lock:
             _all.add(self)
 
     def compare(self, order: Order) -> Findings:
         """Return what becomes of an order's files; the store is empty before and after."""
-        with self._busy:
-            try:
-                return self._compare(order)
-            finally:
-                if self._ended:
-                    self.close()
+        with self._state:
+            self._busy = True
+        try:
+            return self._compare(order)
+        finally:
+            with self._state:
+                self._busy = False
+                ended = self._ended
+            if ended:
+                self.close()
 
     def _compare(self, order: Order) -> Findings:
         begin = time.monotonic()
@@ -137,7 +121,7 @@ class Session:
             store.table.put_lines(known)
             for path, size_bytes, mtime_ns, state in order.notes:
                 store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
-        engine, files = self._met(order)
+        engine, files = self._begin(order)
         compare_files(engine, [file for file in files if file is not None and file.state == GROWING], lambda progress: None)
         earlier = settle_files(engine)
         drain(engine, lambda progress: None)
@@ -159,10 +143,9 @@ class Session:
             engine.progress.pairs,
             engine.progress.bytes_done,
             time.monotonic() - begin,
-            _address(),
         )
 
-    def _met(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
+    def _begin(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
         """Return an engine that knows an order's files, and these."""
         catalogue = Catalogue(self.options.target)
         engine = Engine(self.options, self._graphs, self._store, self._workers(order.apart), catalogue, self._goldens)
@@ -171,14 +154,6 @@ class Session:
         engine.believe_rows()
         with self._store.transaction():
             return engine, [self._meet(engine, rel) for rel in order.files]
-
-    def reader(self, order: Order) -> RunReader:
-        """Return who reads the tensors of an order's files again."""
-        engine, files = self._met(order)
-        for file in files:
-            if file is not None:
-                file.iteration = order.iterations.get(file.rel)
-        return RunReader(engine)
 
     @staticmethod
     def _meet(engine: Engine, rel: str) -> Optional[TargetFile]:
@@ -192,30 +167,25 @@ class Session:
             return self._here
         if self._apart is None:
             self._apart = Workers(1, self.options.settings(), apart=True)
+            self._opened.callback(self._apart.close)
         return self._apart
 
     def end(self) -> None:
-        """Close it now or, where it is at work, when that is done."""
-        self._ended = True
-        if self._busy.acquire(False):
-            try:
-                self.close()
-            finally:
-                self._busy.release()
+        """Close it now or, where it is comparing, when that is done."""
+        with self._state:
+            self._ended = True
+            busy = self._busy
+        if not busy:
+            self.close()
 
     def close(self) -> None:
         """Close the store and remove it; a second call does nothing."""
         with _lock:
             _all.discard(self)
-        if self.closed:
-            return
-        self.closed = True
-        for workers in (self._here, self._apart):
-            if workers is not None:
-                workers.close()
-        with contextlib.suppress(Exception):
-            self._store.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._state:
+            closed, self.closed = self.closed, True
+        if not closed:
+            self._opened.close()
 
 
 def _address() -> str:

@@ -41,9 +41,6 @@ class Comparers(Protocol):
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds; OUT is not touched before."""
 
-    def size_of(self, file: TargetFile) -> int:
-        """Return a file's size in bytes, 0 where it has gone, and note how it looks."""
-
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Store the rows of all files, in the order of the execution, and what is known of each; ``sizes`` in bytes.
 
@@ -57,10 +54,6 @@ class Here:
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds."""
         return DumpTree(options.target, time=options.time)
-
-    def size_of(self, file: TargetFile) -> int:
-        """Return a file's size in bytes, and note how it looks."""
-        return look(file)
 
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Compare everything: pairs are compared while later files are still planned, the biggest known first."""

@@ -27,7 +27,7 @@ from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
-from .overflows import OverflowFile, note_overflows, overflow_files
+from .overflows import note_overflows, overflow_files
 from .progress import OnProgress, OnStage, Progress
 from .unmatched import steps_without_golden, unmatched
 
@@ -113,8 +113,8 @@ class Run:
     ----------
     reader
         Who reads tensors again; None: this process does.
-    overflow_files
-        Reads the overflow records below TARGET; None: this process does.
+    has_overflow_records
+        Whether TARGET may hold overflow records.
     notes, left_out
         As those of :class:`RunResult`.
     """
@@ -140,7 +140,7 @@ class Run:
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
-        self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
+        self.has_overflow_records = True
         self._begun: Optional[RunStore] = None
         self._recomputation: Optional[Recomputation] = None
         self._rows_judged = False
@@ -289,7 +289,7 @@ class Run:
         from .result import RunResult
         from .standing import keep_judgement
 
-        records = overflow_files(self.catalogue) if self.overflow_files is None else self.overflow_files()
+        records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():
             self.notes += note_overflows(self.engine, records)
         kept = self.engine.kept

@@ -20,7 +20,7 @@ from .signature import Signature
 
 def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
     """Have a run take golden data, and read those pairs again for explanations; there are no overflow records."""
-    run.reader, run.overflow_files = _KnownReader(run.engine, tasks), list
+    run.reader, run.has_overflow_records = _KnownReader(run.engine, tasks), False
     run.goldens.take(golden)
     run.prepare_rows()
 

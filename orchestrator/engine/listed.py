@@ -13,7 +13,7 @@ from ..kinds.advice import without_dumps, without_golden
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
 from .closing import finish_rows
-from .comparers import Comparers, Here
+from .comparers import Comparers, Here, look
 from .comparison import Run, Source, compare_from
 from .engine import OnRow
 from .options import ComparisonOptions
@@ -106,7 +106,7 @@ class _Listing(Source):
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         files = _meet(run, self.tree)
-        sizes = array("q", map(self.comparers.size_of, files))
+        sizes = array("q", map(look, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, self.tell)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)

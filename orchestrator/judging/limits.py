@@ -273,7 +273,7 @@ class Limits:
 
     @staticmethod
     def from_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
-        """Return the limits that :meth:`document`, of this or an earlier version, made the document of; ``others`` as for limits_with.
+        """Return the limits that :meth:`document` made the document of; ``others`` as for limits_with.
 
         Raises
         ------

@@ -11,12 +11,14 @@ from __future__ import annotations
 # Each registers its operators.
 from . import (  # noqa: F401
     activations,
+    arranging,
     caffe_layers,
     decisions,
     detection,
     elementwise,
+    generating,
+    indexing,
     losses,
-    movement,
     normalising,
     pooling,
     products,
@@ -25,6 +27,7 @@ from . import (  # noqa: F401
     reducing,
     resizing,
     scaling,
+    slicing,
     softmax,
     sums,
     unrolled,

@@ -12,10 +12,9 @@ from typing import Any, Callable, List
 import numpy as np
 
 from .elementwise import aligned, each, erf
-from .movement import channel_axis
 from .parting import broadcast, first
 from .primitives import by_blocks, elementwise, roundings
-from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
+from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, channel_axis, given, operator
 from .value import FLOAT32_ROUNDING, Arithmetic, Value
 
 Array = Any

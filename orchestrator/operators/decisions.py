@@ -14,9 +14,8 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 import numpy as np
 
 from .elementwise import broadcast_of
-from .movement import axis_of
 from .parting import broadcast
-from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, given, operator, whole
+from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, given, operator, whole
 from .value import Arithmetic, Value
 
 Array = Any

@@ -10,8 +10,7 @@ from typing import Any, Callable, List, Tuple
 import numpy as np
 
 from .detection import plain
-from .movement import axis_of
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import CannotCompute, Inputs, Node, axis_of, operator
 from .value import Arithmetic, Value
 
 Array = Any

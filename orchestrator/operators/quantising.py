@@ -12,10 +12,9 @@ import numpy as np
 
 from .decisions import judged, outside_steps, reach, stepped
 from .elementwise import aligned
-from .movement import channel_axis
 from .parting import broadcast, rows
 from .primitives import elementwise
-from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
+from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, channel_axis, given, operator
 from .value import Arithmetic, Value
 
 Array = Any

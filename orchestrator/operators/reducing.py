@@ -11,10 +11,9 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from .movement import axis_of
 from .parting import Parts, Shape
 from .primitives import elementwise
-from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, listed, operator, whole
+from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, axis_of, given, listed, operator, whole
 from .value import Arithmetic, Value, joined
 
 Array = Any

@@ -243,9 +243,40 @@ def whole(inputs: Inputs, number: int) -> List[int]:
     return [int(entry) for entry in array.ravel()]
 
 
+def scalar(inputs: Inputs, number: int) -> int:
+    """Return the one whole number that an input holds; raises CannotCompute where it holds none or several."""
+    found = whole(inputs, number)
+    if len(found) != 1:
+        raise CannotCompute("its input %d has %d numbers instead of one" % (number, len(found)))
+    return found[0]
+
+
+def has_input(inputs: Inputs, number: int) -> bool:
+    """Tell whether an optional input is there."""
+    return number < len(inputs) and inputs[number] is not None
+
+
 def listed(value: Any) -> List[int]:
     """Return an attribute that is a whole number or several of them as a list."""
     return [int(entry) for entry in np.asarray(value).ravel()]
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """Return an axis that may count from behind as one that does not.
+
+    Raises
+    ------
+    CannotCompute
+        There is no such axis.
+    """
+    if not -ndim <= axis < max(1, ndim):
+        raise CannotCompute("it has no axis %d among %d" % (axis, ndim))
+    return axis % ndim if ndim else 0
+
+
+def channel_axis(node: Node, ndim: int) -> int:
+    """Return the axis of the channels: the last one of NHWC and NDHWC, else the second."""
+    return ndim - 1 if node.layouts and node.layouts[0] in ("NHWC", "NDHWC") else 1
 
 
 def _values(inputs: Sequence[Union[Value, Array, None]]) -> List[Optional[Value]]:

@@ -8,10 +8,9 @@ import numpy as np
 
 from .elementwise import aligned
 from .layouts import of_input
-from .movement import channel_axis
 from .parting import first
 from .primitives import elementwise, moved
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import CannotCompute, Inputs, Node, channel_axis, operator
 from .statistics import centred, mean
 from .sums import given, optional
 from .value import FLOAT32_ROUNDING, Arithmetic, Value, joined

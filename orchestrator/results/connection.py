@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from .database import translated
-from .identity import LAYOUT_VERSION, DamagedStore
+from .identity import DamagedStore
 from .lock import OutLock
 from .rowsql import SqlValue, checksum, from_sql_text
 
@@ -22,8 +22,6 @@ class StoreConnection:
     ----------
     raw
         The connection, in autocommit mode. Outside of :meth:`transaction` nobody writes.
-    version
-        Of the store's layout; only the present one has checksums in its small tables.
     lock
         Given back when the connection is closed; None for a reader.
 
@@ -33,11 +31,10 @@ class StoreConnection:
         What was written in a transaction was taken back.
     """
 
-    def __init__(self, path: str, raw: sqlite3.Connection, version: int, lock: Optional[OutLock] = None) -> None:
+    def __init__(self, path: str, raw: sqlite3.Connection, lock: Optional[OutLock] = None) -> None:
         self.path = path
         self.raw = raw
         self.rolled_back = False
-        self._summed = version == LAYOUT_VERSION
         self._lock = lock
         self._mutex = threading.RLock()
         self._depth = 0
@@ -124,10 +121,10 @@ class StoreConnection:
         if self._later:
             with self.transaction():
                 self._write_later()
-        for line in self.query("SELECT %s%s FROM %s" % (columns, ", sum" if self._summed else "", source), values):
-            if self._summed and checksum(line[:-1]) != line[-1]:
+        for line in self.query("SELECT %s, sum FROM %s" % (columns, source), values):
+            if checksum(line[:-1]) != line[-1]:
                 raise DamagedStore("damaged: a line of table %s is not as it was stored" % source.split()[0], self.path)
-            yield [from_sql_text(value) for value in (line[:-1] if self._summed else line)]
+            yield [from_sql_text(value) for value in line[:-1]]
 
     def write(self, sql: str, values: Sequence[SqlValue]) -> None:
         """Write a line and its checksum."""

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 from .connection import StoreConnection
-from .identity import LAYOUT_VERSION, DamagedStore
+from .identity import DamagedStore
 from .rowsql import checksum
 
 
@@ -24,13 +24,11 @@ def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any 
     DamagedStore
         It is not as it was stored.
     """
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    columns = "key, value" + (", sum" if version == LAYOUT_VERSION else "")
-    found = connection.execute("SELECT %s FROM run WHERE key = ?" % columns, (key,)).fetchone()
+    found = connection.execute("SELECT key, value, sum FROM run WHERE key = ?", (key,)).fetchone()
     if found is None:
         return default
     try:
-        if len(found) > 2 and checksum(found[:2]) != found[2]:
+        if checksum(found[:2]) != found[2]:
             raise ValueError("its checksum is another")
         return json.loads(found[1])
     except (ValueError, TypeError, RecursionError) as error:

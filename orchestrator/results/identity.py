@@ -15,8 +15,6 @@ from .rowsql import COLUMNS, HOST, checksum, column_list, from_sql_text, key_of_
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 2
-UNCHECKED_VERSION = 1
-"""The layout of earlier versions: rows without checksums, which are shown and never continued."""
 
 CHECKED = {
     "run": "key, value",
@@ -64,15 +62,15 @@ class EmptyStore(ForeignStore):
     """There is nothing in the file: it is just being made, or whoever began to was ended (exit code 4)."""
 
 
-def check_identity(connection: sqlite3.Connection, path: str) -> int:
-    """Return the layout's version of a store of ours; nothing but its schema has been read then.
+def check_identity(connection: sqlite3.Connection, path: str) -> None:
+    """Make sure that a store is goldwatch's, by nothing but its schema.
 
     Raises
     ------
     ForeignStore
         It is another program's database, or has triggers, views or tables that goldwatch does not make.
     DamagedStore
-        Its tables are not those of its version, or it is of a version that is not known.
+        Its tables are not those that goldwatch makes, or its layout is of another version.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     ours = application == APPLICATION_ID
@@ -81,17 +79,15 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
         raise EmptyStore("an SQLite file without any table, not a goldwatch store", path)
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if found in (expected_objects(), expected_objects(hosts=True)) and ours and version == LAYOUT_VERSION:
-        return version
+        return
     names, known = {item[:3] for item in found}, {item[:3] for item in expected_objects()}
     if not ours and not known <= names:
         raise ForeignStore("an SQLite file of another program, not a goldwatch store", path)
     if names > known:
         added = ", ".join(sorted("%s %s" % item[:2] for item in names - known)[:3])
         raise ForeignStore("it holds what goldwatch does not make (%s)" % added, path)
-    if ours and version == UNCHECKED_VERSION and names == known:
-        return version
-    if ours and names == known and version > LAYOUT_VERSION:
-        raise DamagedStore("store layout %d, this goldwatch knows %d: a newer goldwatch made it" % (version, LAYOUT_VERSION), path)
+    if ours and names == known and version != LAYOUT_VERSION:
+        raise DamagedStore("store layout %d, this goldwatch knows %d: another version made it" % (version, LAYOUT_VERSION), path)
     raise DamagedStore("damaged: its tables are not those that goldwatch makes", path)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..errors import GoldwatchError, MissingPath
 from ..wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
 from .facts import read_fact
 from .identity import (
-    LAYOUT_VERSION,
-    UNCHECKED_VERSION,
     DamagedLine,
     DamagedStore,
     ForeignStore,
@@ -25,11 +23,8 @@ from .identity import (
 from .outfolder import check_inputs
 
 STORE_FILE = "run.sqlite"
-KEPT_FILE = "run.layout%d.sqlite"
 
 _NAMED = 3
-_WHAT = ("target", "golden", "model")
-"""Of a run's inputs, what is compared with what."""
 
 
 class Opened(NamedTuple):
@@ -44,7 +39,7 @@ class Opened(NamedTuple):
     damaged
         Lines that are not as they were stored.
     facts
-        Facts of an earlier version's store that stay: the first start and the result files.
+        Facts of a store that was discarded which stay.
     notes
         What the user must know.
     """
@@ -58,7 +53,7 @@ class Opened(NamedTuple):
 
 
 def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> Opened:
-    """Open the store of a run of these inputs, or make it; a store of an earlier version is put aside and begun anew.
+    """Open the store of a run of these inputs, or make it.
 
     Raises
     ------
@@ -73,43 +68,23 @@ def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> 
     try:
         with translated(path):
             if is_new(connection):
-                return _make(connection, path, {}, [], hosts)
-            version = check_identity(connection, path)
+                return _make(connection, path, hosts)
+            check_identity(connection, path)
             check_structure(connection, path)
-            damaged = list(damaged_lines(connection)) if version == LAYOUT_VERSION else []
+            damaged = list(damaged_lines(connection))
             lost = sorted(line.about for line in damaged if line.table == "run")
             if lost:
                 raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % ", ".join(lost[:_NAMED]), path)
-            # What an earlier version knew of options is not comparable with what is known today.
-            only = None if version == LAYOUT_VERSION else _WHAT
-            check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs, only)
-            if version == LAYOUT_VERSION:
-                return Opened(connection, True, set_journal(connection, path), damaged, {}, _damage_note(path, damaged))
-            facts = {key: read_fact(connection, path, key) for key in ("started", "result_files")}
+            check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs)
+            return Opened(connection, True, set_journal(connection, path), damaged, {}, _damage_note(path, damaged))
     except BaseException:
         connection.close()
         raise
-    connection.close()
-    return _put_aside(path, facts)
 
-
-def _make(connection: sqlite3.Connection, path: str, facts: Dict[str, Any], notes: List[str], hosts: bool = False) -> Opened:
+def _make(connection: sqlite3.Connection, path: str, hosts: bool) -> Opened:
     journal_note = set_journal(connection, path)
     make_tables(connection, hosts)
-    return Opened(connection, False, journal_note, [], facts, notes)
-
-
-def _put_aside(path: str, facts: Dict[str, Any]) -> Opened:
-    kept = os.path.join(os.path.dirname(path), KEPT_FILE % UNCHECKED_VERSION)
-    os.replace(path, kept)
-    note = "%s was made by an earlier goldwatch, whose rows carry no checksums: it is kept as %s, and all is compared anew" % (path, kept)
-    connection = connect_writer(path)
-    try:
-        with translated(path):
-            return _make(connection, path, {key: value for key, value in facts.items() if value is not None}, [note])
-    except BaseException:
-        connection.close()
-        raise
+    return Opened(connection, False, journal_note, [], {}, [])
 
 
 def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
@@ -124,8 +99,8 @@ def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
     return ["warning: %s was damaged: %s dropped; what they were about is compared again" % (path, " and ".join(parts))]
 
 
-def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
-    """Open a store read-only; return its connection, its layout's version and what the user must know.
+def open_to_read(path: str) -> sqlite3.Connection:
+    """Open a store read-only.
 
     Raises
     ------
@@ -150,18 +125,16 @@ def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
         raise
 
 
-def _opened_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
+def _opened_to_read(path: str) -> sqlite3.Connection:
     connection = connect_reader(path)
     try:
         with translated(path):
-            version = check_identity(connection, path)
+            check_identity(connection, path)
             check_structure(connection, path)
     except BaseException:
         connection.close()
         raise
-    if version == LAYOUT_VERSION:
-        return connection, version, []
-    return connection, version, ["%s was made by an earlier goldwatch: its rows carry no checksums, damage would not be seen" % path]
+    return connection
 
 
 def tables_of(path: str) -> List[Any]:

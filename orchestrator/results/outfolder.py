@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Collection, Mapping, Optional
+from typing import Any, Mapping
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 
@@ -23,18 +23,11 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def check_inputs(out: str, before: Any, now: Mapping[str, Any], only: Optional[Collection[str]] = None) -> None:
-    """Raise OtherResults, naming what differs, unless a store's inputs are those of this run.
-
-    Parameters
-    ----------
-    only
-        Names of the inputs that count; None: all.
-    """
+def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
+    """Raise OtherResults, naming what differs, unless a store's inputs are those of this run."""
     now = json.loads(canonical(now))
     before = before if isinstance(before, dict) else {}
-    names = set(before) | set(now) if only is None else only
-    different = sorted(key for key in names if before.get(key) != now.get(key))
+    different = sorted(key for key in set(before) | set(now) if before.get(key) != now.get(key))
     if different:
         merges = [kind.get("command") == "merge" for kind in (before, now)]
         if merges[0] != merges[1]:

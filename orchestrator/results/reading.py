@@ -15,7 +15,7 @@ from ..errors import FormatError, GoldwatchError
 from .counts import RunCounts
 from .database import connect_reader, translated
 from .facts import read_fact
-from .identity import LAYOUT_VERSION, check_identity
+from .identity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
 from .records import PROVISIONAL, VOID
@@ -71,12 +71,12 @@ class StoreReader:
         try:
             with translated(self.path):
                 self._connection.execute("PRAGMA busy_timeout = %d" % _BUSY_MS)
-                self.version = check_identity(self._connection, self.path)
-                columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(row)").fetchall()]
+                check_identity(self._connection, self.path)
+                hosts = has_hosts(self._connection)
         except BaseException:
             self._connection.close()
             raise
-        self._rows = RowReader(self.path, columns, checked=True)
+        self._rows = RowReader(self.path, hosts, checked=True)
 
     def __enter__(self: R) -> R:
         return self
@@ -217,11 +217,6 @@ class StoreReader:
             except FormatError as error:
                 log.warning("%s", error.message)
         return found
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the store is of this goldwatch's layout."""
-        return self.version == LAYOUT_VERSION
 
 
 def is_written(folder: str) -> bool:

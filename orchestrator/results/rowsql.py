@@ -320,17 +320,17 @@ class RowReader:
     ----------
     path
         The store, for messages.
-    columns
-        The columns that its table has; a store of an earlier version lacks some, whose fields take their defaults.
+    hosts
+        Whether it is the store of several hosts.
     checked
         Whether each row's checksum is compared, as it must be unless that was done when the store was opened.
     """
 
-    def __init__(self, path: str, columns: Sequence[str], checked: bool) -> None:
+    def __init__(self, path: str, hosts: bool, checked: bool) -> None:
         self.path = path
-        self.checked = checked and "sum" in columns
-        names = [name for name in (*COLUMNS, HOST) if name in columns]
-        self.hosts = HOST in names
+        self.checked = checked
+        self.hosts = hosts
+        names = [*COLUMNS, *([HOST] if hosts else ())]
         decoders = {**_DECODERS, HOST: from_sql_text}
         self._fields = [(names.index(name), name, decode) for name, decode in decoders.items() if name in names]
         self._metrics = [(names.index(name), name) for name in MEASURES if name in names]

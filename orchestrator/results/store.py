@@ -20,7 +20,7 @@ from .counts import RunCounts
 from .database import translated
 from .eventlog import EventLog
 from .facts import read_fact, write_fact
-from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
+from .identity import DamagedStore, ForeignStore, has_hosts, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
@@ -52,7 +52,7 @@ class RunStore:
     continued
         True when the store was there before and goes on.
     notes
-        What the user must know: no WAL here, no lock, damage that was found, a store of an earlier version.
+        What the user must know: no WAL here, no lock, damage that was found.
     """
 
     def __init__(self, connection: StoreConnection, checked: bool) -> None:
@@ -60,8 +60,7 @@ class RunStore:
         self.connection = connection
         self.continued = False
         self.notes: List[str] = []
-        columns = [name for _, name, *_ in connection.query("PRAGMA table_info(row)")]
-        self._reader = RowReader(self.path, columns, checked)
+        self._reader = RowReader(self.path, has_hosts(connection.raw), checked)
         self.events = EventLog(connection)
         self.table = RowTable(connection, self.events, self._reader.hosts)
         self.transaction, self.frozen = connection.transaction, connection.frozen
@@ -71,8 +70,7 @@ class RunStore:
     def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False) -> RunStore:
         """Make the store of ``out``, or go on with the one that is there.
 
-        Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so. A store of an
-        earlier version is kept under another name and a new one is begun.
+        Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so.
 
         Parameters
         ----------
@@ -122,7 +120,7 @@ class RunStore:
     @classmethod
     def _started_with(cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock) -> RunStore:
         # All checksums were compared when it was opened.
-        store = cls(StoreConnection(path, opened.connection, LAYOUT_VERSION, lock), checked=False)
+        store = cls(StoreConnection(path, opened.connection, lock), checked=False)
         try:
             store.continued = opened.continued
             store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
@@ -166,10 +164,8 @@ class RunStore:
             It is damaged, foreign or cannot be read. Rows are checked as they are read.
         """
         path = os.path.join(out, STORE_FILE)
-        connection, version, notes = open_to_read(path)
-        store = cls(StoreConnection(path, connection, version), checked=True)
+        store = cls(StoreConnection(path, open_to_read(path)), checked=True)
         store.continued = True
-        store.notes = notes
         return store
 
     @property

@@ -185,7 +185,7 @@ def _first(memory: _Memory, store: StoreReader, summary: Optional[Dict[str, Any]
 
 
 def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
-    """Return what a finished run ended with; an earlier goldwatch did not note it."""
+    """Return what a finished run ended with."""
     noted = store.fact(JUDGED)
     code = noted.get("exit_code") if isinstance(noted, dict) else None
     return code if isinstance(code, int) else _CODES.get(str(summary.get("verdict")), EXIT_INCOMPLETE)

@@ -14,7 +14,7 @@ from .runs import run_id
 
 COMMANDS = ("compare", "watch", "replay", "diff")
 
-_OF_CLUSTERS = ("cluster", "locality", "worker-golden", "tls-ca-file", "tls-cert", "tls-key", "insecure")
+_OF_CLUSTERS = ("cluster", "tls-ca-file", "tls-cert", "tls-key", "insecure")
 
 REFUSED: Mapping[str, str] = {
     "on-divergence": "it runs a program",

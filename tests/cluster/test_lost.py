@@ -12,10 +12,9 @@ import distributed
 import psutil
 import pytest
 from clusters import running, url
-from worker_faults import Blind, Freezes, Gate, Hangs, Leaves, Waits, planted, version_after
+from worker_faults import Blind, Forgets, Freezes, Gate, Leaves, Waits, planted, version_after
 
-from goldwatch.cluster import asking, dispatch, hanging, units
-from goldwatch.cluster.hanging import LIMIT_S, Watchdog
+from goldwatch.cluster import asking, dispatch
 
 _SCHEDULER = """
 import sys, distributed
@@ -160,43 +159,8 @@ def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(training, ow
     assert training.results("there") == training.results("here")
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    """Small batches, and a worker that finishes none for three seconds hangs."""
-    monkeypatch.setattr(units, "BATCH_S", 1e-3)
-    monkeypatch.setattr(hanging, "LIMIT_S", 3.0)
-    monkeypatch.setattr(hanging, "_TIMES_LONGEST", 0)
-
-
-def test_what_a_hanging_worker_has_is_given_to_others(training, own_client, impatient) -> None:
-    workers = list(own_client.nthreads())
-    with planted(own_client, Hangs("op3", once=training.path("hangs"))):
+def test_a_run_ends_where_no_worker_sees_the_files_any_more(training, own_client, small_batches) -> None:
+    with planted(own_client, Forgets()):
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 1 and os.path.exists(training.path("hangs")), done.stderr
-    assert any("worker %s finished nothing for 3 s" % worker in done.stderr for worker in workers), done.stderr
-    assert training.compare("here").returncode == 1
-    assert training.results("there") == training.results("here")
-
-
-def test_what_hangs_on_every_worker_gets_rows_that_say_so(training, own_client, impatient) -> None:
-    with planted(own_client, Hangs("/2/net/1/1/")):
-        done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 1, done.stderr
-    lost = [row for row in training.rows("there") if row["cause"] == "crashed"]
-    assert {(row["device"], row["step"]) for row in lost} == {("2", "1")} and len(lost) == len(training.ops)
-    assert all("workers that compared it finished nothing for 3 s" in row["reason"] for row in lost)
-    assert training.compare("here").returncode == 1
-    others = [row for row in training.rows("here") if (row["device"], row["step"]) != ("2", "1")]
-    assert [row for row in training.rows("there") if (row["device"], row["step"]) != ("2", "1")] == others
-
-
-def test_a_worker_hangs_that_has_work_and_finishes_nothing_for_long() -> None:
-    dog = Watchdog()
-    assert dog.hanging({"a": ["x"], "b": [], "c": ["y"]}, 0.0) == []
-    dog.hear("c", 1.0, 200.0)
-    assert dog.hanging({"a": ["x"], "b": ["z"], "c": ["y"]}, LIMIT_S) == []
-    assert dog.hanging({"a": ["x"], "b": ["z"], "c": ["y"]}, LIMIT_S + 1) == ["a"]
-    # One that has had nothing meanwhile has its time anew; long batches make it longer for all.
-    assert dog.hanging({"c": ["y"]}, LIMIT_S + 2) == [] and dog.hanging({"a": ["x"]}, 1000.0) == []
-    dog.hear("b", 30.0, 1000.0)
-    assert dog.limit_s == 600.0 and dog.hanging({"a": ["x"]}, 1590.0) == [] and dog.hanging({"a": ["x"]}, 1601.0) == ["a"]
+    assert done.returncode == 4 and "no worker is left that can compare: worker" in done.stderr, done.stderr
+    assert "does not see GOLDEN" in done.stderr and "the same command goes on" in done.stderr, done.stderr

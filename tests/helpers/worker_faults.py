@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -57,27 +56,6 @@ class DiesPlanning(WorkerPlugin):
             return plan(engine, file)
 
         comparers._plan = fatal
-
-
-class Hangs(WorkerPlugin):
-    """The worker never ends with an order of a file whose path holds a text (``once``: a path; only the first that can make it)."""
-
-    def __init__(self, text, once=None):
-        self.text, self.once = text, once
-
-    due = DiesComparing.due
-
-    def setup(self, worker):
-        from goldwatch.cluster import session
-
-        compare = session.Session._compare
-
-        def hangs(itself, order):
-            if any(self.text in name for name in order.files) and self.due():
-                threading.Event().wait()
-            return compare(itself, order)
-
-        session.Session._compare = hangs
 
 
 class Gate:
@@ -149,20 +127,20 @@ class Blind(WorkerPlugin):
     def setup(self, worker):
         if str(worker.name) != self.name:
             return
-        from goldwatch.cluster import sight
+        from goldwatch.cluster import file_probes
 
-        look = sight._digest
-        sight._digest = lambda path: "" if self.text in path else look(path)
+        look = file_probes._digest
+        file_probes._digest = lambda path: "" if self.text in path else look(path)
 
 
 class Forgets(WorkerPlugin):
     """The workers see GOLDEN when they are asked, and no more when they are to compare."""
 
     def setup(self, worker):
-        from goldwatch.cluster import session, sight
+        from goldwatch.cluster import file_probes, session
 
-        def forgets(markers, address):
-            raise sight.NotSeen("worker %s does not see GOLDEN" % address, address)
+        def forgets(probes, address):
+            raise file_probes.NotSeen("worker %s does not see GOLDEN" % address, address)
 
         session.require_seen = forgets
 
@@ -208,13 +186,6 @@ def version_after(gate):
     from goldwatch.cluster import connecting
 
     connecting.goldwatch_version = gate.wait
-
-
-def lists_after(gate):
-    """Make this worker hang as soon as it is to list TARGET."""
-    from goldwatch.cluster import workplaces
-
-    workplaces.list_here = lambda target: gate.wait()
 
 
 def shard_folders(dask_worker):

@@ -1,0 +1,164 @@
+"""Operators that take or place values by indices: Gather, Scatter, OneHot …
+
+Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SSD branch; TensorFlow 1.15's op definitions; the operator
+prototypes of Ascend IR.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import numpy as np
+
+from .primitives import moved
+from .registry import ONNX, CannotCompute, Inputs, Node, axis_of, given, operator, scalar, whole
+from .value import Arithmetic, Value
+
+Array = Any
+
+
+def _gathered(x: Value, indices: Array, axis: int, batch: int = 0) -> Value:
+    axis = axis_of(axis, x.array.ndim)
+    if not batch:
+        return moved(lambda array: np.take(array, indices, axis), x)
+
+    def function(array: Array) -> Array:
+        lead = array.shape[:batch]
+        if indices.shape[:batch] != lead:
+            raise CannotCompute("its indices %s and values %s have other batches" % (indices.shape, array.shape))
+        flat, chosen = array.reshape((-1, *array.shape[batch:])), indices.reshape((-1, *indices.shape[batch:]))
+        rows = np.stack([np.take(row, which, axis - batch) for row, which in zip(flat, chosen)])
+        return rows.reshape((*lead, *rows.shape[1:]))
+
+    return moved(function, x)
+
+
+def _indices(inputs: Inputs, number: int) -> Array:
+    array = given(inputs, number).array
+    if array.dtype.kind not in "iu":
+        if not np.array_equal(array, np.rint(array)):
+            raise CannotCompute("its indices are no whole numbers")
+        array = array.astype(np.int64)
+    return array
+
+
+@operator(onnx=("Gather",), tensorflow=("Gather", "GatherV2"), ascend=("Gather", "GatherV2", "GatherV2D"), moves=True)
+def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take slices along an axis (the first one in Gather of TensorFlow and Ascend IR, an input in GatherV2)."""
+    if node.type == "GatherV2":
+        axis = scalar(inputs, 2)
+    elif node.type == "GatherV2D":
+        axis = int(node.get("axis"))
+    else:
+        axis = int(node.get("axis", 0) if node.dialect == ONNX else node.get("batch_dims", 0))
+    return [_gathered(given(inputs, 0), _indices(inputs, 1), axis, int(node.get("batch_dims", 0)))]
+
+
+@operator(onnx=("GatherElements",), ascend=("GatherElements", "GatherD"), moves=True)
+def gather_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take for each element of the indices the value at this index along an axis."""
+    if node.type == "GatherD" and len(inputs) > 2:
+        axis, where = scalar(inputs, 1), 2
+    else:
+        axis, where = int(node.get("axis", 0) if node.dialect == ONNX else node.get("dim")), 1
+    indices, x = _indices(inputs, where), given(inputs, 0)
+    axis = axis_of(axis, x.array.ndim)
+    indices = np.where(indices < 0, indices + x.array.shape[axis], indices)
+    kept = tuple(slice(None) if number == axis else slice(size) for number, size in enumerate(indices.shape))
+    return [moved(lambda array: np.take_along_axis(array[kept], indices, axis), x)]
+
+
+@operator(onnx=("GatherND",), tensorflow=("GatherNd",), ascend=("GatherNd",), moves=True)
+def gather_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Take the slices at indices of several axes, which the last axis of the indices holds."""
+    indices, batch = _indices(inputs, 1), int(node.get("batch_dims", 0))
+
+    def function(array: Array) -> Array:
+        if not batch:
+            return array[tuple(np.moveaxis(indices, -1, 0))]
+        lead = array.shape[:batch]
+        flat, chosen = array.reshape((-1, *array.shape[batch:])), indices.reshape((-1, *indices.shape[batch:]))
+        rows = np.stack([row[tuple(np.moveaxis(which, -1, 0))] for row, which in zip(flat, chosen)])
+        return rows.reshape((*lead, *rows.shape[1:]))
+
+    return [moved(function, given(inputs, 0))]
+
+
+_REDUCTIONS = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _placed(x: Value, index: Tuple[Array, ...], updates: Value, reduction: str) -> Value:
+    """Put updates at places, or add them, multiply by them, take the larger or smaller."""
+    if reduction not in _REDUCTIONS:
+        raise CannotCompute("its reduction %s is not known" % reduction)
+    how = _REDUCTIONS[reduction]
+    made = x.array.astype(np.float64 if how is not None and x.is_float else x.array.dtype)
+    error: Optional[Array] = None
+    if x.error is not None or updates.error is not None:
+        if reduction not in ("none", "add"):
+            raise CannotCompute("errors of its inputs through the reduction %s are not known" % reduction)
+        error = np.square(np.broadcast_to(0.0 if x.error is None else x.error, x.array.shape)).copy()
+        moves = np.square(np.broadcast_to(0.0 if updates.error is None else updates.error, updates.array.shape))
+        if how is None:
+            error[index] = moves
+        else:
+            np.add.at(error, index, moves)
+        error = np.sqrt(error)
+    if how is None:
+        made[index] = updates.array
+    else:
+        how.at(made, index, updates.array)
+    return Value(made, error)
+
+
+@operator(onnx=("ScatterElements", "Scatter"), ascend=("ScatterElements",))
+def scatter_elements(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put each update at its index along an axis."""
+    x, indices, updates = given(inputs, 0), _indices(inputs, 1), given(inputs, 2)
+    axis = axis_of(int(node.get("axis", 0)), x.array.ndim)
+    index = list(np.indices(indices.shape))
+    index[axis] = np.where(indices < 0, indices + x.array.shape[axis], indices)
+    return [_placed(x, tuple(index), updates, str(node.get("reduction", "none")))]
+
+
+@operator(
+    onnx=("ScatterND",), tensorflow=("TensorScatterUpdate", "ScatterNdUpdate"),
+    ascend=("TensorScatterUpdate", "ScatterNdUpdate"),
+)  # fmt: skip
+def scatter_nd(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put each slice of the updates at its index, which the last axis of the indices holds."""
+    index = tuple(np.moveaxis(_indices(inputs, 1), -1, 0))
+    return [_placed(given(inputs, 0), index, given(inputs, 2), str(node.get("reduction", "none")))]
+
+
+@operator(tensorflow=("ScatterNd",), ascend=("ScatterNd",))
+def scatter_nd_to_zeros(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Add each slice of the updates to zeros at its index."""
+    updates = given(inputs, 1)
+    zeros = Value(np.zeros(whole(inputs, 2), updates.array.dtype))
+    return [_placed(zeros, tuple(np.moveaxis(_indices(inputs, 0), -1, 0)), updates, "add")]
+
+
+@operator(tensorflow=("ScatterUpdate",), ascend=("ScatterUpdate",))
+def scatter_update(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put slices of the updates at indices of the first axis."""
+    return [_placed(given(inputs, 0), (_indices(inputs, 1),), given(inputs, 2), "none")]
+
+
+@operator(onnx=("OneHot",), tensorflow=("OneHot",), ascend=("OneHot", "OneHotD"))
+def one_hot(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Put one value at an index along a new axis, another elsewhere; ONNX's negative indices count from behind."""
+    indices, axis = _indices(inputs, 0), int(node.get("axis", -1))
+    if node.dialect == ONNX:
+        depth, values = scalar(inputs, 1), given(inputs, 2)
+        off, on = values.array.ravel()
+        indices = np.where(indices < 0, indices + depth, indices)
+    elif node.type == "OneHotD":
+        depth = int(node.get("depth"))
+        on, off = given(inputs, 1).array.reshape(()), given(inputs, 2).array.reshape(())
+    else:
+        depth = scalar(inputs, 1)
+        on, off = given(inputs, 2).array.reshape(()), given(inputs, 3).array.reshape(())
+    axis = axis_of(axis, indices.ndim + 1)
+    classes = np.arange(depth).reshape((depth,) + (1,) * (indices.ndim - axis))
+    return [Value(np.where(np.expand_dims(indices, axis) == classes, on, off))]

@@ -1,0 +1,53 @@
+"""What a worker keeps open for a run is closed, whenever the run ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from goldwatch import __version__
+from goldwatch.cluster import session
+from goldwatch.cluster.messages import Order
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.errors import GoldwatchError
+from goldwatch.results.rowlines import packed
+
+
+@pytest.fixture
+def order(training, monkeypatch):
+    """An order of no file, for a worker whose folder is ``disk``."""
+    os.mkdir(training.path("disk"))
+    monkeypatch.setattr(session, "_own_disk", lambda: training.path("disk"))
+    options = ComparisonOptions(training.path("dump"), training.path("golden"), training.path("out"), model=training.path("net.json"))
+    return Order("run", __version__, options, (), (), (), (), packed(()), ())
+
+
+def test_a_run_that_ends_while_a_worker_compares_leaves_nothing_there(training, order, monkeypatch) -> None:
+    compare, begun, go_on = session.Session._compare, threading.Event(), threading.Event()
+
+    def slow(itself, order):
+        begun.set()
+        assert go_on.wait(60)
+        return compare(itself, order)
+
+    monkeypatch.setattr(session.Session, "_compare", slow)
+    thread = threading.Thread(target=session.Session(order).compare, args=(order,))
+    thread.start()
+    assert begun.wait(60)
+    session.end_sessions("run")
+    assert os.listdir(training.path("disk"))
+    go_on.set()
+    thread.join(60)
+    assert not os.listdir(training.path("disk"))
+    session.end_sessions("run")
+
+
+def test_golden_data_that_cannot_be_read_on_a_worker_leave_nothing_open(training, order) -> None:
+    for name in os.listdir(training.path("golden")):
+        os.remove(training.path("golden", name))
+    os.rmdir(training.path("golden"))
+    with pytest.raises(GoldwatchError):
+        session.Session(order)
+    assert not os.listdir(training.path("disk"))
