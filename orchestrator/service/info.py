@@ -116,7 +116,7 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
         counts = dict.fromkeys(names, 0)
         host = host_of(run.path)
         known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
-        nothing = {"model": None, "devices": [], "steps": [], "first_divergence": None, "progress": None, "started": None}
+        nothing: Dict[str, Any] = {"model": None, "devices": [], "steps": [], "first_divergence": None, "progress": None, "started": None}
         fields = {**known, **nothing, **counts, "host": host}
         return Standing(fields, None, written_s, 0, None)
 
