@@ -15,6 +15,7 @@ from .answers import Problem
 from .making import make_page
 from .runs import Runs
 
+_FORMAT = "html"
 _POLICY = re.compile('<meta http-equiv="Content-Security-Policy" content="([^"&]+)">')
 
 
@@ -30,14 +31,14 @@ class DiffRoutes:
         return [Route("/diff/{before}/{after}", self.page, methods=["GET"])]
 
     async def page(self, request: Request) -> Response:
-        """Answer the page that ``goldwatch diff BEFORE AFTER --html`` writes; one is made at a time."""
+        """Answer the page that ``goldwatch diff BEFORE AFTER`` writes; one is made at a time."""
         before, after = [await run_in_threadpool(self.runs.find, request.path_params[name]) for name in ("before", "after")]
         if before.path == after.path:
             raise Problem(400, "both are the same run", "choose two runs")
         # A semaphore belongs to the loop that runs when it is made.
         self._turn = self._turn or asyncio.Semaphore(1)
         async with self._turn:
-            stream = await make_page(["diff", before.path, after.path, "--html"], "diff.html")
+            stream = await make_page(["diff", before.path, after.path, "--" + _FORMAT], "diff.html")
         with stream:
             text = (await run_in_threadpool(stream.read)).decode("utf-8")
         # The page names its one script and its one style sheet itself; nothing else may run.
