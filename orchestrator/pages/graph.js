@@ -255,6 +255,8 @@ function networkTools(network, select) {
   };
   const go = (step) => { const next = network().nextFailing(step); if (next !== null) select(next); };
   const failing = button('', 'the next op outside its limits (f; the one before: Shift + f)', () => go(1));
+  // Its text names it.
+  failing.removeAttribute('aria-label');
   failing.dataset.next = 'fail';
   const folding = [button('fold', 'fold all groups', () => network().foldAll(true)), button('unfold', 'unfold all groups', () => network().foldAll(false))];
   const bar = make('div', {class: 'network-tools'}, [

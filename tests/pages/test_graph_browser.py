@@ -244,7 +244,7 @@ def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
     choose(driver, "op2999", "end")
     assert element(driver, "#command").get_attribute("data-nodes") == "2995"
     assert driver.execute_script("const graph = document.querySelector('#graph'); graph.scrollTop = 0; return graph.scrollHeight") > 100000
-    element(driver, "#tools button[aria-label^=show]").click()
+    element(driver, "#tools button[aria-label^=all]").click()
     assert driver.execute_script("return getComputedStyle(document.querySelector('#graph .box')).vectorEffect") == "non-scaling-stroke"
 
 
