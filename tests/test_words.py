@@ -13,8 +13,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OPTION = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[fio](?=[ )]))")
 # Options of other programs that the library names, reads or sets.
 OTHERS = ("atc --mode=1 --om=%s --json=%s", "atc --mode", "saved_model_cli show --dir")
-OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs")
+OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs", "--mode=1", "--om=%s", "--json=%s", "--output=%s")
 COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
+# They write or read the command lines of other programs: atc, ais_bench, msame.
+COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py")
 
 
 def modules():

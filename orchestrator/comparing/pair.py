@@ -226,8 +226,8 @@ def _axes(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings
 
 
 def slack_of(task: PairTask, golden: Tensor) -> Slack:
-    """Return what the rounding of the two types alone may change."""
-    return rounding_slack(task.target.dtype.name, golden.dtype.name)
+    """Return what rounding alone may change: that of the golden's type and of the coarsest that the target's values went through."""
+    return rounding_slack(task.limited_as or task.target.dtype.name, golden.dtype.name)
 
 
 def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAxis, ...]:

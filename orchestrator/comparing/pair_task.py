@@ -77,7 +77,7 @@ class PairTask:
         Other tensors of the same dump file: of an input the outputs that may lie in its memory, of an output of an op that may cancel its
         inputs those (:mod:`goldwatch.comparing.same_dump`).
     limited_as
-        The element type by whose limits it is judged: the coarsest that its values went through; empty: the target's own.
+        The element type by whose limits and rounding it is judged: the coarsest that its values went through; empty: the target's own.
     """
 
     row: Row

@@ -138,7 +138,7 @@ def _slack(task: PairTask, golden: Tensor, known: Known) -> float:
     op cancels them.
     """
     target = task.target
-    found = rounding_slack(target.dtype.name, golden.dtype.name).distance
+    found = rounding_slack(task.limited_as or target.dtype.name, golden.dtype.name).distance
     if (
         not task.beside
         or task.row.kind != "output"

@@ -1,15 +1,163 @@
-"""What the command that made an om says of its inputs: their shapes, and which of them are read as float16.
+"""The command line that made an om, taken apart: its options, and which of its inputs' sizes are told when it runs.
 
-Source: the vendor's public description of atc's options ``--input_shape`` and ``--input_fp16_nodes``.
+Source: the vendor's public description of atc's options; an om's json has the command as its attribute ``atc_cmdline``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Dict, NamedTuple, Tuple
+import shlex
+from types import MappingProxyType
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-_SHAPES = re.compile(r"""\binput_shape(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
-_HALVES = re.compile(r"""\binput_fp16_nodes(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
+BATCH, IMAGE_SIZE, DIMS, SHAPE = "batch", "image size", "dims", "shape"
+"""What of an om's inputs may be dynamic. Of the first three the om has gears, of the last any size within its range."""
+
+Shape = Tuple[int, ...]
+
+
+class Dynamic(NamedTuple):
+    """What of an om's inputs is told when it runs.
+
+    Attributes
+    ----------
+    kind
+        :data:`BATCH`, :data:`IMAGE_SIZE`, :data:`DIMS` or :data:`SHAPE`.
+    shapes
+        By input, -1 where a dim is told when it runs.
+    gears
+        The numbers of each gear, as many as each has: a batch, (height, width), or one for each -1 in the inputs' order. Empty for SHAPE.
+    ranges
+        Of SHAPE by input the least and the largest size of each dim; None where nothing is said, the largest -1 where there is none.
+    """
+
+    kind: str
+    shapes: Dict[str, Shape]
+    gears: Tuple[Tuple[int, ...], ...] = ()
+    ranges: Mapping[str, Tuple[Optional[Tuple[int, int]], ...]] = MappingProxyType({})
+
+    def problem(self, shapes: Mapping[str, Shape]) -> str:
+        """Return why the om cannot run on inputs of these shapes; empty where it can.
+
+        Parameters
+        ----------
+        shapes
+            By input; those of fixed shape may be left out.
+        """
+        for name, told in self.shapes.items():
+            shape = tuple(shapes.get(name, told))
+            text = "input %s of shape %s: the om wants %s" % (name, _text(shape), _text(told))
+            if len(shape) != len(told) or any(dim != known and known >= 0 for dim, known in zip(shape, told)):
+                return text
+            if any(dim < 0 for dim in shape):
+                return "the shape of input %s, %s, is told when the om runs" % (name, _text(told))
+            for dim, limits in zip(shape, self.ranges.get(name, ())):
+                if limits is not None and (dim < limits[0] or dim > limits[1] >= 0):
+                    return "input %s of shape %s: %d is not within %d~%d, for which the om was made" % (name, _text(shape), dim, *limits)
+        if self.kind != SHAPE and self.gear_of(shapes) is None:
+            known = "; ".join(_text(gear) for gear in self.gears)
+            wanted = ";".join("%s:%s" % (name, _text(tuple(shapes.get(name, told)))) for name, told in self.shapes.items())
+            return "the om has no gear of %s for the shapes %s; its gears: %s" % (self.kind, wanted, known)
+        return ""
+
+    def gear_of(self, shapes: Mapping[str, Shape]) -> Optional[Tuple[int, ...]]:
+        """Return the gear that gives the inputs these shapes; None where none does.
+
+        Parameters
+        ----------
+        shapes
+            By input; those of fixed shape may be left out.
+        """
+        for gear in self.gears:
+            if all(shape == tuple(shapes.get(name, shape)) for name, shape in self.of_gear(gear).items()):
+                return gear
+        return None
+
+    def of_gear(self, gear: Tuple[int, ...]) -> Dict[str, Shape]:
+        """Return the shapes of all inputs in a gear."""
+        found: Dict[str, Shape] = {}
+        rest = list(gear)
+        for name, shape in self.shapes.items():
+            if self.kind == DIMS:
+                found[name] = tuple(rest.pop(0) if dim < 0 else dim for dim in shape)
+            elif self.kind == BATCH:
+                found[name] = tuple(gear[0] if dim < 0 else dim for dim in shape)
+            else:
+                sizes = list(gear)
+                found[name] = tuple(sizes.pop(0) if dim < 0 and sizes else dim for dim in shape)
+        return found
+
+
+def atc_options(command: str) -> Dict[str, str]:
+    """Return the options of an atc command, without their dashes: ``{"model": "m.onnx", "framework": "5"}``.
+
+    The om has the command without the quotes that a shell took away; so a value goes on to the next option.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: Dict[str, str] = {}
+    name: Optional[str] = None
+    for word in words:
+        match = re.match(r"--?([A-Za-z]\w*)(?:=(.*))?\Z", word, re.DOTALL)
+        if match is not None:
+            name = match.group(1)
+            found[name] = match.group(2) or ""
+        elif name is not None:
+            found[name] = (found[name] + " " + word).strip()
+    return found
+
+
+def shapes_of(text: str) -> Dict[str, Shape]:
+    """Return the shapes of ``--input_shape``: ``x:1,3,-1,-1;y:1``. A range ``1~8`` (``--input_shape_range``) counts as -1."""
+    return {name: tuple(-1 if "~" in dim else int(dim) for dim in dims) for name, dims in _entries(text).items()}
+
+
+def _entries(text: str) -> Dict[str, List[str]]:
+    found: Dict[str, List[str]] = {}
+    for entry in text.split(";"):
+        name, colon, dims = entry.strip().rpartition(":")
+        numbers = [dim.strip() for dim in dims.strip("[]\\ ").split(",") if dim.strip()]
+        if colon and name and all(re.match(r"-?\d+(?:~-?\d+)?\Z", dim) for dim in numbers):
+            found[name.strip("\"'")] = numbers
+    return found
+
+
+def dynamic_of(command: str) -> Optional[Dynamic]:
+    """Return what of an om's inputs is told when it runs; None where all is fixed, or the command does not tell.
+
+    Parameters
+    ----------
+    command
+        The attribute ``atc_cmdline`` of the om.
+    """
+    options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
+    texts = ";".join(options.get(name, "") for name in ("input_shape", "input_shape_range"))
+    shapes = shapes_of(texts)
+    for kind, name in ((BATCH, "dynamic_batch_size"), (IMAGE_SIZE, "dynamic_image_size"), (DIMS, "dynamic_dims")):
+        if options.get(name):
+            return Dynamic(kind, shapes, tuple(_gears(options[name], kind == BATCH)))
+    if any(dim < 0 for shape in shapes.values() for dim in shape):
+        return Dynamic(SHAPE, shapes, (), {name: _limits(entry) for name, entry in _entries(texts).items()})
+    return None
+
+
+def _text(shape: Sequence[int]) -> str:
+    return ",".join(map(str, shape))
+
+
+def _limits(dims: Sequence[str]) -> Tuple[Optional[Tuple[int, int]], ...]:
+    found: List[Optional[Tuple[int, int]]] = []
+    for dim in dims:
+        low, sign, high = dim.partition("~")
+        found.append((int(low), int(high)) if sign else None)
+    return tuple(found)
+
+
+def _gears(text: str, single: bool) -> List[Tuple[int, ...]]:
+    parts = text.split("," if single else ";")
+    return [tuple(int(number) for number in re.findall(r"\d+", part)) for part in parts if re.search(r"\d", part)]
 
 
 class AtcInputs(NamedTuple):
@@ -20,22 +168,16 @@ class AtcInputs(NamedTuple):
     shapes
         By input; only those whose dims are all fixed.
     halves
-        Those that are read as float16.
+        Those that are read as float16 (``--input_fp16_nodes``).
     """
 
-    shapes: Dict[str, Tuple[int, ...]]
+    shapes: Dict[str, Shape]
     halves: Tuple[str, ...]
 
 
 def atc_inputs(command: str) -> AtcInputs:
-    """Return what atc's command line (the attribute ``atc_cmdline`` of an om) says; nothing where it does not."""
-    shapes: Dict[str, Tuple[int, ...]] = {}
-    match = _SHAPES.search(command)
-    for entry in match.group("text").split(";") if match is not None else ():
-        name, colon, text = entry.rpartition(":")
-        dims = text.split(",") if text else []
-        if colon and all(dim.isdigit() for dim in dims):
-            shapes[name] = tuple(int(dim) for dim in dims)
-    match = _HALVES.search(command)
-    halves = match.group("text").split(";") if match is not None else []
+    """Return what atc's command line says of the inputs; nothing where it does not."""
+    options = {name: value.strip("\"'") for name, value in atc_options(command).items()}
+    shapes = {name: shape for name, shape in shapes_of(options.get("input_shape", "")).items() if all(dim >= 0 for dim in shape)}
+    halves = options.get("input_fp16_nodes", "").split(";")
     return AtcInputs(shapes, tuple(name for name in halves if name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .slices import sliced
 Array = Any
 
 FIRST_TIMESTAMP_US = 1767323045000000
-NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "Send", "Recv")
+NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "StreamMerge", "Send", "Recv")
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class DeviceOp:
         How many outputs the dump holds; None: all.
     quantisation
         (scale, offset), which an AscendQuant has as attributes; None: not told.
+    attributes
+        Further attributes, by name: texts, whole numbers, truth values; other values as the json has them.
     """
 
     name: str
@@ -85,6 +87,7 @@ class DeviceOp:
     in_place: Optional[int] = None
     dumped_outputs: Optional[int] = None
     quantisation: Optional[Tuple[float, float]] = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -95,10 +98,14 @@ class DeviceModel:
     ----------
     name
         The outermost name of the json, and the model's folder in a tree.
+    attributes
+        Of the whole model, by name: texts, whole numbers, truth values.
     """
 
     name: str
     ops: List[DeviceOp] = field(default_factory=list)
+    attributes: Dict[str, Any] = field(default_factory=dict)
+    _by_name: Dict[str, DeviceOp] = field(default_factory=dict, init=False, repr=False)
 
     def add(self, op: DeviceOp) -> DeviceOp:
         """Append an op; its inputs must be there already."""
@@ -107,7 +114,9 @@ class DeviceModel:
 
     def output(self, name: str, index: int = 0) -> DeviceTensor:
         """Return an op's output."""
-        return next(op for op in self.ops if op.name == name).outputs[index]
+        if len(self._by_name) != len(self.ops):
+            self._by_name = {op.name: op for op in reversed(self.ops)}
+        return self._by_name[name].outputs[index]
 
     def document(self) -> Dict[str, Any]:
         """Return the json that ``atc --mode=1`` would print: unset scalars absent, an empty list without ``s``."""
@@ -129,8 +138,11 @@ class DeviceModel:
             if op.quantisation is not None:
                 pairs = zip(("scale", "offset"), op.quantisation)
                 entry.setdefault("attr", []).extend({"key": key, "value": {"f": number}} for key, number in pairs)
+            if op.attributes:
+                entry.setdefault("attr", []).extend(_attributes(op.attributes))
             ops.append(entry)
-        return {"name": self.name, "version": 1, "graph": [{"name": self.name, "op": ops}]}
+        document = {"name": self.name, "version": 1, "graph": [{"name": self.name, "op": ops}]}
+        return {**document, "attr": _attributes(self.attributes)} if self.attributes else document
 
     def write_json(self, path: str) -> str:
         """Write the om json."""
@@ -148,7 +160,7 @@ class DeviceModel:
 
     def dumped_ops(self) -> List[DeviceOp]:
         """Return the ops that a device dumps."""
-        return [op for op in self.ops if op.type not in NEVER_DUMPED]
+        return [op for op in self.ops if op.type not in NEVER_DUMPED and not op.attributes.get("_no_task")]
 
     def dump_tensors(self, op: DeviceOp) -> Tuple[List[TensorData], List[TensorData]]:
         """Return the inputs and outputs of one dump file."""
@@ -228,6 +240,13 @@ class DeviceModel:
         Parameters as for :meth:`dumps`.
         """
         return write_files(root, self.dumps(time, device, model_id, step, first_timestamp_us, **form))
+
+
+def _attributes(values: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    kinds = {str: "s", bool: "b", int: "i"}
+    return [
+        {"key": name, "value": value if isinstance(value, dict) else {kinds[type(value)]: value}} for name, value in values.items()
+    ]
 
 
 def _at(tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int) -> TensorData:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import UsageError
+from ..operators import compute
 from .layers import batch_norm, layer_type, pooled, run_layer
 
 Array = Any
@@ -23,19 +24,23 @@ KINDS = {
     "saturation": "values are cut off at N (half of the largest)",
     "c0-slot": "the 16 channels that lie together in one C0 slot of the middle hold garbage",
     "channels": "the channels are exchanged: each holds the one before",
+    "coarse": "values are computed with N (6) bits of mantissa, but in float32 or with high_precision",
 }
 """Kind to what it does; N is the number behind the colon, in brackets where none is given."""
 
-_DEFAULTS = {"scale": 1.05, "stale-filter": 0.0, "epsilon": 0.1}
+_DEFAULTS = {"scale": 1.05, "stale-filter": 0.0, "epsilon": 0.1, "coarse": 6.0}
 _WITH_NUMBER = {*_DEFAULTS, "saturation"}
+_CONVOLUTIONS = ("Convolution", "Conv", "Conv2D")
+_PRODUCTS = (*_CONVOLUTIONS, "InnerProduct", "Gemm", "MatMul")
 _FOR_LAYERS = {
-    "stale-filter": ("Convolution", "InnerProduct"),
-    "epsilon": ("BatchNorm",),
-    "pad": ("Convolution",),
-    "no-bias": ("Convolution", "InnerProduct", "Scale"),
-    "pooling": ("Pooling",),
-    "axis": ("Concat",),
+    "stale-filter": _PRODUCTS,
+    "epsilon": ("BatchNorm", "BatchNormalization", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"),
+    "pad": _CONVOLUTIONS,
+    "no-bias": ("Convolution", "Conv", "InnerProduct", "Gemm", "Scale"),
+    "pooling": ("Pooling", "MaxPool", "AveragePool", "AvgPool"),
+    "axis": ("Concat", "ConcatV2"),
 }
+_FILTER_LAST = ("Conv2D",)
 _C0 = 16
 
 
@@ -99,8 +104,41 @@ class OpFault:
             return [pooled(layer, inputs[0], short=1)]
         return [_joined_wrongly(inputs)]
 
+    def changed(self, node: Any, inputs: List[Any]) -> Tuple[Any, List[Any]]:
+        """Return a node of an original model and its inputs as the op takes them, wrongly where the fault is in such a node."""
+        if node.type not in _FOR_LAYERS.get(self.kind, ()):
+            return node, inputs
+        given = list(inputs)
+        if self.kind == "stale-filter":
+            given[1] = _stale_along(np.asarray(given[1], np.float32), _filter_axis(node), int(self.number or 0))
+        elif self.kind == "no-bias" and len(given) > 2 and given[2] is not None:
+            given[2] = np.zeros_like(given[2])
+        elif self.kind == "no-bias" and node.type == "Scale" and len(given) == 3:
+            given = given[:2]
+        elif self.kind == "epsilon":
+            name = "eps" if node.type == "BatchNorm" else "epsilon"
+            node = replace(node, attributes={**node.attributes, name: float(node.attributes.get(name, 1e-5)) + (self.number or 0.0)})
+        elif self.kind == "pad":
+            x = np.asarray(given[0], np.float32)
+            rows, columns = (1, 2) if node.type in _FILTER_LAST else (2, 3)
+            given[0] = np.roll(np.roll(x, 1, rows), 1, columns) * _inner(x.shape, rows, columns)
+        elif self.kind == "axis":
+            given = [value for value in given if value is not None]
+        return node, given
+
+    def after(self, node: Any, inputs: List[Any], made: List[Array]) -> List[Array]:
+        """Return what a node made, wrongly where the fault is in how it puts its output together."""
+        if node.type not in _FOR_LAYERS.get(self.kind, ()):
+            return made
+        if self.kind == "axis":
+            parts = [np.asarray(part, np.float32) for part in inputs if np.ndim(part) == made[0].ndim]
+            return [_joined_wrongly(parts)] if made[0].ndim > 1 else made
+        return [_short_windows(node, inputs, made[0])] if self.kind == "pooling" else made
+
     def outputs(self, tops: List[Array]) -> List[Array]:
         """Return the op's outputs, spoiled where the fault is in them."""
+        if self.kind == "coarse":
+            return [_shortened(top, int(self.number or 6)) for top in tops]
         if self.kind == "scale":
             return [top * np.float32(1.05 if self.number is None else self.number) for top in tops]
         if self.kind == "saturation":
@@ -108,6 +146,49 @@ class OpFault:
         if self.kind == "channels":
             return [np.roll(top, 1, axis=1) for top in tops]
         return [_garbage(top) for top in tops[:1]] + tops[1:] if self.kind == "c0-slot" else tops
+
+
+def _filter_axis(node: Any) -> int:
+    """Return along which axis a node's weights have its filters."""
+    if node.type in _FILTER_LAST:
+        return 3
+    if node.type == "MatMul":
+        return -1
+    return -1 if node.type == "Gemm" and not node.attributes.get("transB", 0) else 0
+
+
+def _stale_along(weights: Array, axis: int, number: int) -> Array:
+    return np.moveaxis(_stale(np.moveaxis(weights, axis, 0), number), 0, axis)
+
+
+def _short_windows(node: Any, inputs: List[Any], right: Array) -> Array:
+    """Return a pooling whose windows end one element too early; along axes where nothing comes of it, as it is right."""
+    names = ("kernel_shape", "kernel_size", "kernel_h", "kernel_w", "ksize")
+    shorter = {name: _one_less(node.attributes[name]) for name in names if name in node.attributes}
+    made = np.asarray(compute(replace(node, attributes={**node.attributes, **shorter}), inputs)[0].array, np.float32)
+    spoiled = np.array(right, np.float32)
+    common = tuple(slice(0, min(sizes)) for sizes in zip(spoiled.shape, made.shape))
+    spoiled[common] = made[common]
+    return spoiled
+
+
+def _one_less(sizes: Any) -> Any:
+    return [max(1, size - 1) for size in sizes] if isinstance(sizes, (list, tuple)) else max(1, sizes - 1)
+
+
+def _inner(shape: Sequence[int], rows: int, columns: int) -> Array:
+    """Return what takes the first row and column away, which came round."""
+    kept = np.ones(shape, np.float32)
+    kept[(slice(None),) * rows + (0,)] = 0
+    kept[(slice(None),) * columns + (0,)] = 0
+    return kept
+
+
+def _shortened(top: Array, bits: int) -> Array:
+    if top.dtype.kind != "f":
+        return top
+    mantissa, exponent = np.frexp(top)
+    return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent).astype(np.float32)
 
 
 def parse_op_faults(faults: Mapping[str, Any]) -> Dict[str, OpFault]:

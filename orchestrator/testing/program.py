@@ -18,6 +18,9 @@ from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
 from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
+from .host.config import KINDS as HOST_FAULTS
+from .host.config import HostConfig
+from .host.folder import make_host
 from .op_faults import KINDS as OP_FAULTS
 from .outputs import FORMS, RUNNERS, write_outputs
 from .server import CHUNK_BYTES, DumpServer
@@ -123,6 +126,24 @@ def caffe(prototxt: str, weights: str, folder: str, inputs: Tuple[str, ...], op_
     model.write_json(os.path.join(folder, MODEL_FILE))
     report = DumpServer(os.path.join(folder, "dump"), [dump.only(mode) for dump in model.dumps()]).run()
     put("%s: %d dump files of %s%s" % (folder, report.files, title, "; wrong: " + ", ".join(op_faults) if op_faults else ""))
+
+
+@program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in HOST_FAULTS.items()) + "; op:OP=KIND[:N] - an op of an om "
+                 "is computed wrong, kinds as of caffe; KIND=PATTERN[@N] - of dump files, as of serve.")  # fmt: skip
+@click.argument("folder")
+@click.option("--soc", default="Ascend310P3", show_default=True, help="The chip.")
+@click.option("--devices", type=click.IntRange(1, 64), metavar="N", default=1, show_default=True, help="How many.")
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Something that goes wrong; see below; repeatable.")
+@click.option("--delay", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="Pause after every dump file.")
+def host(folder: str, soc: str, devices: int, faults: Tuple[str, ...], delay: float) -> None:
+    """Make a stand-in for an Ascend host in FOLDER: atc, ais_bench, msame and the Python module acl; set_env.sh brings them into a shell.
+
+    A folder that is such a host already gets the new faults.
+
+    Example: python -m goldwatch.testing host npu --fault op:conv1=scale:1.05 && . npu/set_env.sh
+    """
+    made = make_host(folder, HostConfig(soc, devices, faults, delay))
+    put("%s: %s, %d device%s%s" % (made.folder, soc, devices, "s" * (devices > 1), "; faults: " + ", ".join(faults) if faults else ""))
 
 
 def _pairs(texts: Tuple[str, ...], option: str) -> List[Tuple[str, str]]:

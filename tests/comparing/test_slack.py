@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
 
+import goldwatch
 from goldwatch.comparing.row import MEASURES
 from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slack import rounding_slack
+from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.verdict.arrays import compare_arrays
 
 Y = np.random.RandomState(5).standard_normal((4, 16, 16))
@@ -100,3 +103,24 @@ def test_whole_numbers_are_judged_by_equality_alone(sides):
     x, y = (random.randint(0, 2, (64, 64)).astype(name) for name in sides)
     assert compare_arrays(x, y).decided_by == "DifferentElements<=0"
     assert "RelativeEuclideanDistance<0.1" in compare_arrays(x, y, limits=["dtype=%s:RelativeEuclideanDistance<0.1" % sides[0]]).decided_by
+
+
+def test_a_cast_to_float32_of_what_float16_rounded_passes_like_it(tmp_path):
+    golden = (np.abs(Y) * 1e-7).astype(np.float32)
+    rounded = golden.astype(np.float16)
+    place, ops = tmp_path / "dump" / "20260102030405" / "0" / "net" / "1" / "0", []
+    place.mkdir(parents=True)
+    (tmp_path / "golden").mkdir()
+    for number, (name, kind, values) in enumerate([("sig", "Sigmoid", rounded), ("cast", "Cast", rounded.astype(np.float32))]):
+        tensor = TensorData(values, format="ND", original_shape=values.shape)
+        write_dump(str(place / ("%s.%s.%d.1.170000000000000%d" % (kind, name, number, number))), [], [tensor], op_name=name)
+        np.save(str(tmp_path / "golden" / ("%s.0.1700000000000000.npy" % name)), golden)
+        desc = {"dtype": "DT_FLOAT16" if values.dtype == np.float16 else "DT_FLOAT", "layout": "ND", "shape": {"dim": list(values.shape)}}
+        ops.append({"name": name, "type": kind, "id": number, "input": ["sig:0"] if number else [], "output_desc": [desc],
+                    "input_desc": [dict(desc, dtype="DT_FLOAT16")] if number else []})  # fmt: skip
+    (tmp_path / "net.json").write_text(json.dumps({"graph": [{"name": "net", "op": ops}]}))
+    target, golden, model, out = (str(tmp_path / name) for name in ("dump", "golden", "net.json", "out"))
+    result = goldwatch.compare(target, golden, model=model, out=out)
+    rows = {row.op: row for row in result.rows()}
+    assert rows["sig"].verdict == rows["cast"].verdict == "pass", rows["cast"].reason
+    assert "float16 rounds to steps of 5.96e-08 there, which explains it" in rows["cast"].reason

@@ -1,0 +1,1 @@
+"""An om run by way of pyACL, in the host's own Python."""

@@ -1,0 +1,103 @@
+"""The runner ``pyacl``: a command line as ais_bench has it, whose work a child does in the host's own Python."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import tempfile
+from typing import Any, Dict, List, NoReturn, Optional, Sequence
+
+from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
+from ..child.parent import OURS, Task, run_child
+
+_MODULE = "goldwatch.adapters.acl.worker"
+_LOGS = "what AscendCL logged is below ~/ascend/log, or where ASCEND_PROCESS_LOG_PATH says"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m goldwatch.adapters.acl", description="Run an om by way of pyACL.")
+    parser.add_argument("--python", default=sys.executable, help="the Python that has acl")
+    parser.add_argument("--model", required=True, help="the .om")
+    parser.add_argument("--input", default="", help="raw files of the inputs, in the om's order, with commas between them; none: zeros")
+    parser.add_argument("--output", required=True, help="a folder that exists")
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--acl_json_path", help="the dump configuration")
+    parser.add_argument("--dymBatch", type=int)
+    parser.add_argument("--dymHW", help="224,224")
+    parser.add_argument("--dymDims", help="x:1,3,224,224;y:1")
+    parser.add_argument("--dymShape", help="x:1,3,224,224;y:1")
+    parser.add_argument("--outputSize", default="", help="of a dynamic shape: the bytes of each output, or more")
+    return parser
+
+
+def job_of(given: argparse.Namespace) -> Dict[str, Any]:
+    """Return what the child is to do; UsageError where a number is none."""
+    try:
+        return {
+            "model": os.path.abspath(given.model),
+            "inputs": [os.path.abspath(path) for path in given.input.split(",") if path],
+            "output": os.path.abspath(given.output),
+            "device": given.device,
+            "config": os.path.abspath(given.acl_json_path) if given.acl_json_path else None,
+            "batch": given.dymBatch,
+            "size": [int(size) for size in given.dymHW.split(",")] if given.dymHW else None,
+            "dims": _shapes(given.dymDims) if given.dymDims else None,
+            "shape": _shapes(given.dymShape) if given.dymShape else None,
+            "output_bytes": [int(size) for size in given.outputSize.split(",") if size],
+        }
+    except ValueError as error:
+        raise UsageError("an option holds no number where one is wanted: %s" % error) from None
+
+
+def _shapes(text: str) -> Dict[str, List[int]]:
+    found = {}
+    for entry in text.split(";"):
+        name, _, dims = entry.rpartition(":")
+        found[name] = [int(dim) for dim in dims.split(",")]
+    return found
+
+
+def run(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run an om and return the exit code; what went wrong is on stderr.
+
+    Raises
+    ------
+    GoldwatchError
+        It cannot be run: an option, a file, a function of pyACL.
+    """
+    given = _parser().parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="goldwatch-acl-") as folder:
+        outcome = run_child(Task(given.python, _MODULE, job_of(given), output=OURS), folder)
+    if outcome.interrupted:
+        return EXIT_INTERRUPTED
+    if outcome.died:
+        print("pyacl: the process was %s while it ran the om; what it said is above" % outcome.how, file=sys.stderr)
+        print("  hint: %s" % _LOGS, file=sys.stderr, flush=True)
+        _end_by(-outcome.returncode)
+    if outcome.returncode or "result" not in outcome.told:
+        raise outcome.problem("pyACL", _LOGS)
+    for path in outcome.told["result"]["outputs"]:
+        print(path)
+    return 0
+
+
+def _end_by(number: int) -> None:
+    """End as the child did, so that whoever started this one sees the same; without a core file of this process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        sys.exit(run())
+    except GoldwatchError as error:
+        print("pyacl: %s" % error.message, file=sys.stderr)
+        if error.hint:
+            print("  hint: %s" % error.hint, file=sys.stderr)
+        sys.exit(error.exit_code)

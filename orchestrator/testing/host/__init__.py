@@ -1,0 +1,19 @@
+"""A stand-in for an Ascend host: its compiler, its runners and its Python module ``acl``, as far as public documents tell them.
+
+:func:`make_host` makes the folder; docs/testing.md tells what is imitated and what nobody can know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from .config import HostConfig
+    from .folder import Host, make_host
+
+__all__ = ["Host", "HostConfig", "make_host"]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(__name__, config=("HostConfig",), folder=("Host", "make_host"))
