@@ -154,8 +154,11 @@ def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str
         if len(text) + len(", " + part) > room:
             break
         text += ", " + part
-    if first:
-        text += "; first " + shorten(first, max(_FEWEST_LETTERS, width - len(text) - len("; first ")))
+    if standing.first is not None:
+        space = max(_FEWEST_LETTERS, width - len(text) - len("; first "))
+        # An op that can be told is better than a tensor that cannot.
+        name = first if width_of(first) <= space else printable(standing.first.op)
+        text += "; first " + shorten(name, space)
     return cut(text, width)
 
 
