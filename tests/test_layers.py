@@ -59,6 +59,7 @@ LAYERS = (
     ("goldwatch.watching",),
     ("goldwatch.merging",),
     ("goldwatch.replay",),
+    ("goldwatch.cure",),
     ("goldwatch.doctor",),
     ("goldwatch.pages",),
     ("goldwatch.testing",),

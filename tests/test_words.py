@@ -17,6 +17,7 @@ OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs", "--mode=1", "-
 COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
 COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py")
+COMMAND_LINES += ("orchestrator/cure/option_files.py",)
 
 
 def modules():

@@ -42,6 +42,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
         "replay": (".replay", "replay", "Run each operator again with the device's inputs: only errors of its own show."),
+        "cure": (".cure", "cure", "Tell which operators must stay in float32, as the compiler's file."),
         "report": (".report", "report", "Write files about a run: for CI, spreadsheets and programs."),
         "compare-op": (".compare_op", "command", "Look at one operator element by element."),
         "diff": (".diff", "diff", "Compare two results: what got better, what got worse."),

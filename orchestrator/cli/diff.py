@@ -40,7 +40,8 @@ def diff(
 ) -> int:
     """Compare two results: what got better, worse, appeared or vanished from RUN_A to RUN_B.
 
-    Both are folders that compare, watch, run or replay wrote. Exit code: 0 nothing got worse, 1 something did, 3 not the same model or
+    Both are folders that compare, watch, run or replay wrote. Where RUN_B computes operators in a wider type than RUN_A, it tells whether
+    that cured the network's outputs, and at which price. Exit code: 0 nothing got worse, 1 something did, 3 not the same model or
     nothing that both have, 4 no store that can be read.
 
     Example: goldwatch diff before after --html diff.html
@@ -98,4 +99,6 @@ def _print(found: Difference, quiet: bool) -> None:
             put_line("  %s%s: %s" % (names[printable(change.side.tensor)], " (%s)" % place if place else "", said))
         if len(changes) > _SHOWN:
             put("  and %d more" % (len(changes) - _SHOWN))
+    if found.raised is not None:
+        put_line(shorten_within(found.raised.sentence))
     put_line(counts_words(found))

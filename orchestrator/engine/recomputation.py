@@ -24,7 +24,7 @@ from ..recomputing.device_ops import told_of
 from ..recomputing.nearby import NearModel, near_model
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.plan import Plan
-from ..recomputing.recomputed import ComputedPair, Recomputed
+from ..recomputing.recomputed import Beside, ComputedPair, Passed, Recomputed, Step
 from ..recomputing.recomputer import Recomputer
 from ..recomputing.recorded import Recorded
 from ..tensors.tensor import Tensor
@@ -176,6 +176,39 @@ class Recomputation:
         """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
         recomputer = self._recomputer(place) if self._how != NONE else None
         return None if recomputer is None else recomputer.pair(op, number)
+
+    def one(self, place: Place, op: str, number: int) -> Optional[Recomputed]:
+        """Return what was computed of an output so far."""
+        return self._computed.get((place, op, number))
+
+    def beside(self, place: Place, op: str) -> List[Beside]:
+        """Return the outputs of an op beside what float32 makes of its inputs and golden data; raises as :meth:`Recomputer.beside`."""
+        recomputer = self._recomputer(place)
+        if recomputer is None:
+            raise NotComputable("; ".join(self.notes) or "the original model is not known")
+        return recomputer.beside(op, partial(_golden, self._engine.goldens.of(place)))
+
+    def passed(self, place: Place, op: str) -> Optional[Passed]:
+        """Return how small errors of an op's inputs come out; as :meth:`Recomputer.passed`."""
+        recomputer = self._recomputer(place)
+        return None if recomputer is None else recomputer.passed(op, partial(_golden, self._engine.goldens.of(place)))
+
+    def step(self, place: Place, op: str) -> Step:
+        """Return how an op computes its outputs; raises as :meth:`Recomputer.step`."""
+        recomputer = self._recomputer(place)
+        if recomputer is None:
+            raise NotComputable("; ".join(self.notes) or "the original model is not known")
+        return recomputer.step(op)
+
+    def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
+        """Return a golden tensor by its original name and output; None where it was not saved or cannot be read."""
+        return _golden(self._engine.goldens.of(place), name, index)
+
+    @property
+    def nodes(self) -> Optional[Set[str]]:
+        """The names of the nodes of the original models; None where none is known."""
+        found = [original for original in self._originals.values() if original is not None]
+        return {name for original in found for name in original.model.names} if found else None
 
     def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
         """Tell whether a golden output follows from golden inputs; None where that cannot be computed."""

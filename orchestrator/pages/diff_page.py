@@ -43,7 +43,7 @@ def diff_page(found: Difference) -> str:
         # Green is only what passes; a run that fails is not made good by one that failed before it.
         "change": ' class="verdict" data-is="%s"' % _change_of(found) if _change_of(found) else "",
         "worse": text(worse_words(found)),
-        "counts": text(counts_words(found)),
+        "counts": text(counts_words(found) + ("" if found.raised is None else ". " + found.raised.sentence.rstrip("."))),
         "runs": lines,
         "notes": "<ul>%s</ul>" % notes if notes else "",
         "tables": "\n".join(_section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]),

@@ -93,6 +93,13 @@ class Piece:
                 raise NotComputable("%s is no operator that can be computed here" % call.node.type)
 
     @property
+    def largest_constant(self) -> float:
+        """The largest finite magnitude of what the model holds for it, as it is held."""
+        arrays = [entry for _, call in self.calls for entry in (call.constant, *call.arguments) if isinstance(entry, np.ndarray)]
+        sizes = [np.abs(entry) for entry in arrays if entry.dtype.kind == "f" and entry.size]
+        return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+
+    @property
     def adds(self) -> bool:
         """Whether a node of it adds products or many values."""
         return any(self._is(call.node, "sums") for _, call in self.calls)

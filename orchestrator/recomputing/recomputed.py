@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from .measured import OwnError
 
@@ -52,3 +52,62 @@ class ComputedPair(NamedTuple):
     computed: Array
     dtype: str
     inputs: List[Tuple[str, Array]]
+
+
+class Passed(NamedTuple):
+    """How small errors of an op's inputs come out, at golden data.
+
+    Attributes
+    ----------
+    inputs
+        Of each input its relative error, its size (the Euclidean norm), and its count of elements.
+    outputs
+        By number the relative error that this makes of the output.
+    """
+
+    inputs: List[Tuple[float, float, int]]
+    outputs: Dict[int, float]
+
+
+class Beside(NamedTuple):
+    """An output of the device, what float32 makes of the device's inputs, and what golden data hold (None where they do not), in one shape.
+
+    Attributes
+    ----------
+    number
+        Which output it is.
+    dtype
+        Its element type on the device.
+    actual, exact, golden
+        The three.
+    stored
+        What float32 makes with weights as the device holds them.
+    inner
+        The largest magnitude of what is inside of the op: constants, and what its original nodes hand to each other.
+    """
+
+    number: int
+    dtype: str
+    actual: Array
+    exact: Array
+    golden: Optional[Array]
+    stored: Array
+    inner: float
+
+
+class Step(NamedTuple):
+    """How an op computes its outputs.
+
+    Attributes
+    ----------
+    inputs
+        Of each the value in the original model, the name of the node that makes it, and which of its outputs it is.
+    outputs
+        Of each the value, and which output of the op it is.
+    compute
+        Takes all inputs, and whether weights are as the device holds them, and returns the outputs, by value; raises CannotCompute.
+    """
+
+    inputs: List[Tuple[Tuple[int, int], str, int]]
+    outputs: List[Tuple[Tuple[int, int], int]]
+    compute: Callable[[Mapping[Tuple[int, int], Array], bool], Dict[Tuple[int, int], Array]]

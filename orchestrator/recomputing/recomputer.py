@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..comparing.row import NOT_COMPARED
 from ..elements import element_count
@@ -17,6 +20,7 @@ from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
+from ..tensors.tensor import Tensor
 from .arithmetic import LOOSE, TIGHT
 from .by_parts import ByParts, Compared, Output, copied_error, require_memory, shaped_as, suspicious
 from .caffe_nodes import CaffeNodes
@@ -26,7 +30,7 @@ from .held import Held, widened
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, ComputedPair, Recomputed
+from .recomputed import DECISION, MOVE, PRODUCT, SUM, VECTOR, Beside, ComputedPair, Passed, Recomputed, Step
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -45,6 +49,8 @@ _GOLDEN_FOLLOWS = 1e-3
 """Golden data follow from golden data up to this relative distance: both are float32."""
 _GOLDEN_EXPLAINED = 8.0
 """Or up to so many times what float32 explains, root mean square: of values next to nothing."""
+_SMALL = 0.01
+"""Relative error that passes on as smaller ones do."""
 _GOLDEN_DECIDES = 0.99
 """So many of golden decisions follow from golden data at least: a few lie near ties of float32."""
 
@@ -174,6 +180,102 @@ class Recomputer:
         except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
             return None
 
+    def beside(self, name: str, golden: NetworkInput) -> List[Beside]:
+        """Return the outputs of an op beside what its original nodes make of its inputs in float32, with weights that are not rounded.
+
+        Parameters
+        ----------
+        golden
+            Returns a golden tensor by its original name and output.
+
+        Raises
+        ------
+        NotComputable, CannotCompute, NotComparable, GoldwatchError
+            It cannot be computed, its inputs cannot be read, or there is not enough memory.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+        outputs, inputs = self._outputs(planned), self._inputs(planned)
+        require_memory([*inputs.values(), *(output.held for output, _ in outputs)])
+        piece = self._piece(planned, "")
+        made = piece.values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        held_so = self._piece(planned, compute_type(planned.op)).values({value: held.wide() for value, held in inputs.items()}, EXACT)
+        written = {output.value for output, _ in outputs}
+        inner = max([piece.largest_constant, *(_largest(one.array) for value, one in made.items() if value not in {*inputs, *written})])
+        found = []
+        for (output, number), (plan, _) in zip(outputs, planned.rows):
+            value = made.get(output.value)
+            if value is None:
+                continue
+            tensor = golden(plan.golden_op or "", plan.golden_index or 0)
+            expected = None if tensor is None else Held(Feed(tensor, TensorDesc())).wide()
+            if expected is not None and expected.size != value.array.size:
+                expected = None
+            actual = shaped_as(output.held.whole(), value.array.shape)
+            expected = None if expected is None else expected.reshape(value.array.shape)
+            found.append(Beside(number, output.held.name, actual, value.array, expected, held_so[output.value].array, inner))
+        return found
+
+    def passed(self, name: str, golden: NetworkInput) -> Optional[Passed]:
+        """Return how the errors of an op's inputs come out where they are scaled down, so that they are small; None where it is not known.
+
+        Large errors pass on otherwise than small ones: they saturate, or blow up. Inputs that are not finite get noise.
+
+        Parameters
+        ----------
+        golden
+            Returns a golden tensor by its original name and output.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            return None
+        try:
+            held = self._inputs(planned)
+            require_memory(list(held.values()))
+            sides = {}
+            for entry in planned.cut.inputs:
+                shape_alone = bool(entry.readers) and all(self._original.reads_shape(reader) for reader, _ in entry.readers)
+                right = None if shape_alone else golden(entry.producer, entry.output_index)
+                sides[entry.value] = _floats_of(held[entry.value].wide(), right)
+            errors = [_relative(*side) for side in sides.values()]
+            factor = _SMALL / max([_SMALL, *(error for error in errors if math.isfinite(error))])
+            random = np.random.RandomState(0)
+            fed = {value: _nearer(actual, right, factor, random) for value, (actual, right) in sides.items()}
+            made = self._piece(planned, "").values(fed, EXACT)
+            found = Passed([], {})
+            for value, (_, right) in sides.items():
+                if right is not None:
+                    found.inputs.append((_relative(fed[value], right), float(np.linalg.norm(right)), right.size))
+            for plan, _ in planned.rows:
+                one, right = made.get(self._value(plan)), golden(plan.golden_op or "", plan.golden_index or 0)
+                if one is not None and right is not None:
+                    found.outputs[plan.tensor_index or 0] = _relative(*_floats_of(one.array, right))
+            return found
+        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+            return None
+
+    def step(self, name: str) -> Step:
+        """Return how an op computes its outputs of any inputs, in float32 with weights that are not rounded.
+
+        Raises
+        ------
+        NotComputable, NotComparable, GoldwatchError
+            It cannot be computed, or its inputs were not recorded.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            raise NotComputable(self.why_not(name) or "the original model does not tell it")
+        pieces = self._piece(planned, ""), self._piece(planned, compute_type(planned.op))
+        inputs = [(entry.value, entry.producer, entry.output_index) for entry in planned.cut.inputs]
+        outputs = [(self._value(plan), plan.tensor_index or 0) for plan, _ in planned.rows]
+
+        def compute(fed: Mapping[Tuple[int, int], Array], as_held: bool) -> Dict[Tuple[int, int], Array]:
+            made = pieces[as_held].values(fed, EXACT)
+            return {value: made[value].array for value, _ in outputs if value in made}
+
+        return Step(inputs, outputs, compute)
+
     def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
         """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
 
@@ -290,6 +392,41 @@ class Recomputer:
             )
             for (output, number), one, coarse in zip(outputs, tight, loose)
         ]
+
+
+def _floats_of(values: Array, golden: Optional[Tensor]) -> Tuple[Array, Optional[Array]]:
+    """Return values with the golden ones in their shape; None for these where there are none, or they are whole numbers."""
+    if golden is None or values.dtype.kind != "f":
+        return values, None
+    right = Held(Feed(golden, TensorDesc())).wide()
+    return values, right.reshape(values.shape) if right.size == values.size and np.isfinite(right).all() else None
+
+
+def _relative(values: Array, right: Optional[Array]) -> float:
+    if right is None:
+        return 0.0
+    size = float(np.linalg.norm(right))
+    off = float(np.linalg.norm(np.asarray(values, np.float64) - right))
+    return off / size if size > 0 else 0.0
+
+
+def _nearer(values: Array, right: Optional[Array], factor: float, random: Any) -> Array:
+    """Return golden values with a part of the device's error; with noise where that is not finite."""
+    if right is None:
+        return values
+    with np.errstate(all="ignore"):
+        off = (values - right) * factor
+    if not np.isfinite(off).all():
+        off = right * (_SMALL * random.standard_normal(right.shape))
+    return (right + off).astype(right.dtype)
+
+
+def _largest(values: Array) -> float:
+    """Return the largest magnitude of what is finite; 0 of whole numbers."""
+    if values.dtype.kind != "f" or not values.size:
+        return 0.0
+    size = np.abs(values)
+    return float(np.max(size, where=np.isfinite(size), initial=0.0))
 
 
 def _kind(piece: Piece) -> str:

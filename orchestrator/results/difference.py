@@ -12,7 +12,8 @@ from ..verdict.summary import INCOMPLETE
 from .distances import distances, most_grown
 from .hosts import JUDGED_BY
 from .matching import PlaceMatch
-from .network import SUMMARY
+from .network import GRAPHS, SUMMARY, stored_networks
+from .raised import Raised, RunTypes, raised_between
 from .rowsql import plain_tree
 from .store import RunStore
 from .unstored import Unstored
@@ -129,6 +130,8 @@ class Difference(NamedTuple):
     along
         The rows of one device × step of both runs, to be drawn along the network: that of the second run's first divergence, else the
         first of its places that both have.
+    raised
+        What computing operators in a wider type did; None where none is.
     """
 
     first: Compared
@@ -140,6 +143,7 @@ class Difference(NamedTuple):
     apart: str
     notes: List[str]
     along: Tuple[List[Row], List[Row]]
+    raised: Optional[Raised] = None
 
     @property
     def comparable(self) -> bool:
@@ -151,7 +155,8 @@ class Difference(NamedTuple):
         runs = {"a": self.first.document(), "b": self.second.document()}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
-        more = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        more["cure"] = None if self.raised is None else self.raised.document()
         return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 
 
@@ -184,13 +189,14 @@ def difference_of(
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
         numbers = _Numbers()
-        told = _told(earlier, lambda done: progress(done, sum(sizes)))
+        types = tuple(RunTypes(stored_networks(store.get(GRAPHS) or ())) for store in (before, after))
+        told = _seen(types[0], _told(earlier, lambda done: progress(done, sum(sizes))))
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
         names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
         join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
         runs = [_compared(first, before, lacking[0].rows or stored)]
         numbers, others = _Numbers(), lacking[1].tensors()
-        for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
+        for row in _seen(types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
@@ -206,8 +212,9 @@ def difference_of(
     apart = match.apart
     if not apart and stored and numbers.total and not join.joined and not any(join.unknown):
         apart = "the two runs have their tensors at other places"
+    raised = raised_between(*types) if same and not apart else None
     apart = apart if runs[0].rows and runs[1].rows else ""
-    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along)
+    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised)
 
 
 def _compared(out: str, store: RunStore, rows: int) -> Compared:
@@ -248,6 +255,12 @@ def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]
     for number, row in enumerate(rows):
         if number % _TOLD_EVERY == 0:
             progress(number)
+        yield row
+
+
+def _seen(types: RunTypes, rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        types.take(row)
         yield row
 
 

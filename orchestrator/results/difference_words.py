@@ -121,6 +121,7 @@ def markdown(found: Difference) -> str:
     for name, run in (("after", found.second), ("before", found.first)):
         parts.append("- %s %s %s\n" % (name, code(run.out), plain(run_words(run))))
     parts.append(plain(counts_words(found)) + "\n")
+    parts += [plain(found.raised.sentence) + "\n"] if found.raised is not None else []
     parts += ["- %s\n" % plain(note) for note in found.notes]
     lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}
     room = MOST_CHARACTERS - sum(len(part) + 1 for part in parts) - _FOR_THE_END - len(lines) * _FOR_A_FRAME

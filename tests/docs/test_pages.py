@@ -17,6 +17,7 @@ import numpy as np
 import onnx_device
 import onnx_models
 import onnx_networks
+import precision_scenes
 import pytest
 from in_process import make_dumps, run_here
 from torchair_runs import torchair_graph
@@ -114,6 +115,13 @@ def two_results(folder):
         run(folder, "goldwatch compare {0}_net/dump {0}_net/golden -f {0}_net/model.json -o {0}".format(name), (0, 1))
 
 
+def cured(folder):
+    """A network that overflows in float16, and the same with three operators in float32."""
+    net = precision_scenes.Scene(folder, precision_scenes.overflow)
+    net.compare("before")
+    net.compare("after", ("large", "turned", "small"))
+
+
 def two_runs(folder):
     """Three runs, of which one has other bits in what one op gives out."""
     run(folder, "python -m goldwatch.testing make net --ops 3 --size 2k")
@@ -183,6 +191,7 @@ FOLDERS = {
     "docs/compare-op.md": three_ops,
     "docs/configuration.md": model_json,
     "docs/convert.md": three_ops,
+    "docs/cure.md": cured,
     "docs/diff.md": two_results,
     "docs/doctor.md": dump_folder,
     "docs/exact.md": two_runs,

@@ -14,7 +14,7 @@ from goldwatch.netfiles.onnx_names import name_nodes
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 
-def on_device(path, feeds, fused=(), fault=None):
+def on_device(path, feeds, fused=(), fault=None, kept=()):
     """Return the network as a :class:`DeviceModel`.
 
     Parameters
@@ -23,10 +23,13 @@ def on_device(path, feeds, fused=(), fault=None):
         Chains of node names that are one op; its output is that of the last.
     fault
         (node, function of its array): what that node computes wrong.
+    kept
+        Names of nodes that are computed in float32, without the fault.
     """
     proto = onnx.load(path)
     names = name_nodes(OnnxModel(path))[0].names
     weights = {tensor.name: _held(numpy_helper.to_array(tensor)) for tensor in proto.graph.initializer}
+    whole = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
     values = {name: array.astype(np.float16) for name, array in feeds.items()}
     sources = {name: (name, 0) for name in feeds}
     model = DeviceModel("net")
@@ -41,12 +44,18 @@ def on_device(path, feeds, fused=(), fault=None):
             continue
         inside = chains.get(name, (name,))
         read = [values[value] if value in values else weights[value] for value in node.input]
+        if name in kept:
+            read = [each if value in values else whole.get(value, each) for value, each in zip(node.input, read)]
+        elif kept:
+            made = [value in values and each.dtype == np.float32 for value, each in zip(node.input, read)]
+            read = [each.astype(np.float16) if wide else each for wide, each in zip(made, read)]
         (array,) = _run(node, [pending.get(value, each) for value, each in zip(node.input, read)], proto)
-        if fault is not None and fault[0] == name:
+        if fault is not None and fault[0] == name and name not in kept:
             array = fault[1](array)
         # What a fused op computes within is not rounded.
         pending[node.output[0]] = array
-        values[node.output[0]] = array.astype(np.float16) if array.dtype.kind == "f" else array
+        with np.errstate(over="ignore"):
+            values[node.output[0]] = array.astype(np.float16) if array.dtype.kind == "f" and name not in kept else array
         if name != inside[-1]:
             sources[node.output[0]] = sources[node.input[0]]
             continue

@@ -96,6 +96,8 @@ class Habit(NamedTuple):
         become HardSwish, Gelu, Swish, LayerNorm.
     islands
         Types that are computed in float32, with Casts around them.
+    kept
+        Names of ops that are.
     five, fractal
         NC1HWC0 and FRACTAL_Z for convolutions, FRACTAL_NZ for matrices; else as in the model.
     weights
@@ -113,6 +115,7 @@ class Habit(NamedTuple):
     fuse: bool = True
     blocks: bool = True
     islands: Tuple[str, ...] = ()
+    kept: Tuple[str, ...] = ()
     five: bool = True
     fractal: bool = True
     weights: bool = False
@@ -519,7 +522,8 @@ class _Builder:
         data = [value for value in read if value not in self.graph.constants]
         outs = list(nodes[-1].output)
         layout = self._layout(kind, nodes, data, outs)
-        dtype = "float32" if kind in self.habit.islands else self.habit.dtype
+        wide = kind in self.habit.islands or group.name in self.habit.kept
+        dtype = "float32" if wide else self.habit.dtype
         for number, value in enumerate(data):
             floating = self.graph.values[value].dtype == np.float32
             given = dtype if floating else str(self.graph.values[value].dtype)

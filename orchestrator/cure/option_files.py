@@ -1,0 +1,280 @@
+"""The compiler's options that raise the precision of operators: what each can name, its file, and the command to use.
+
+Sources: the vendor's public manuals of ATC and of the TensorFlow adapter (``--keep_dtype``, ``--customize_dtypes``, ``--modify_mixlist``,
+``--op_precision_mode``), versions 6.2 to 8.5.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ..errors import FormatError
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode
+from ..naming import printable
+from ..wording import listed, plural
+from .measuring import NARROW, OpFacts
+
+KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = "keep-dtype", "mixlist", "customize", "op-precision", "npu"
+MODES = (KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU)
+
+FILES = {
+    KEEP_DTYPE: "keep_dtype.cfg",
+    MIXLIST: "ops_info.json",
+    CUSTOMIZE: "customize_dtypes.cfg",
+    OP_PRECISION: "op_precision.ini",
+    NPU: "ops_info.json",
+}
+"""The name of each mode's file."""
+OPTIONS = {KEEP_DTYPE: "keep_dtype", MIXLIST: "modify_mixlist", CUSTOMIZE: "customize_dtypes", OP_PRECISION: "op_precision_mode"}
+
+_BY_TYPE = (MIXLIST, OP_PRECISION, NPU)
+_MIXED = {"precision_mode": ("allow_mix_precision", "allow_mix_precision_fp16", "allow_mix_precision_bf16"),
+          "precision_mode_v2": ("mixed_float16", "mixed_bfloat16")}  # fmt: skip
+_KEEPS_ALL = {"precision_mode": "must_keep_origin_dtype", "precision_mode_v2": "origin"}
+_IMPLEMENTATION = ("op_select_implmode", "optypelist_for_implmode")
+_OPTION = re.compile(r"--(?P<name>\w+)(?:=(?P<value>.*))?\Z", re.DOTALL)
+_UNWRITABLE = {KEEP_DTYPE: re.compile(r"[\r\n]|\AOpType::"), CUSTOMIZE: re.compile(r"[\r\n]|::")}
+_SHOWN = 5
+
+
+class Unit(NamedTuple):
+    """What an option raises together.
+
+    Attributes
+    ----------
+    name
+        As it stands in the file: an original node, an op type.
+    ops
+        The device's ops that it raises.
+    lines
+        Of the file; of ``ops_info.json`` and an ini the types.
+    """
+
+    name: str
+    ops: Tuple[str, ...]
+    lines: Tuple[str, ...]
+
+
+def units_of(
+    mode: str, facts: Mapping[str, OpFacts], graph: ModelGraph, nodes: Optional[Collection[str]]
+) -> Tuple[Dict[str, Unit], Dict[str, str]]:
+    """Return what an option may raise, by name, and by op why it cannot raise others.
+
+    Parameters
+    ----------
+    facts
+        What is known of the ops.
+    nodes
+        The names of the original model's nodes; None where that is not known.
+    """
+    units: Dict[str, Unit] = {}
+    refused: Dict[str, str] = {}
+    by_originals: Dict[Tuple[str, ...], List[str]] = {}
+    for name, one in facts.items():
+        reason = _why_not(mode, one)
+        if reason:
+            refused[name] = reason
+        elif mode in _BY_TYPE:
+            found = units.get(one.type, Unit(one.type, (), (one.type,)))
+            units[one.type] = found._replace(ops=(*found.ops, name))
+        else:
+            names = one.originals if nodes is None else tuple(entry for entry in one.originals if entry in nodes)
+            bad = next((entry for entry in names if _UNWRITABLE[mode].search(entry)), None)
+            if not names:
+                refused[name] = "none of its original names is a node of the original model"
+            elif bad is not None:
+                refused[name] = "its original name %s cannot stand in the file" % printable(bad)
+            else:
+                by_originals.setdefault(names, []).append(name)
+    for names, ops in by_originals.items():
+        lines = names if mode == KEEP_DTYPE else (_customized(names[0], next(iter(graph.ops_named(ops[0])), None)),)
+        units[" + ".join(names)] = Unit(" + ".join(names), tuple(ops), tuple(lines))
+    return units, refused
+
+
+def _why_not(mode: str, one: OpFacts) -> str:
+    """Return why an option cannot raise an op; empty where it can."""
+    if one.dtype not in NARROW:
+        if mode == OP_PRECISION and one.product:
+            return ""
+        return "it is computed in %s already" % one.dtype
+    if mode in _BY_TYPE:
+        return ""
+    if not one.originals:
+        return "the compiler put it in: it has no name of the original model"
+    if mode == CUSTOMIZE and len(one.originals) > 1:
+        text = "it was fused of %s, and customize_dtypes does nothing for what is fused: keep_dtype does, or a build without fusion"
+        return text % plural(len(one.originals), "original node")
+    return ""
+
+
+def _customized(name: str, node: Optional[OpNode]) -> str:
+    """Return the line of customize_dtypes for an op: its types, floats as float32."""
+    inputs = [_wide(desc.dtype) for desc in node.input_descs] if node is not None else ["float32"]
+    outputs = [_wide(desc.dtype) for desc in node.output_descs] if node is not None else ["float32"]
+    return "%s::InputDtype:%s,OutputDtype:%s" % (name, ",".join(inputs), ",".join(outputs))
+
+
+def _wide(ge_name: str) -> str:
+    found = ge_name.replace("DT_", "").lower()
+    return "float32" if found in ("float16", "bf16", "bfloat16", "float", "") else found
+
+
+def content(mode: str, units: Sequence[Unit], facts: Mapping[str, OpFacts], earlier: str = "") -> str:
+    """Return the option's file.
+
+    Parameters
+    ----------
+    earlier
+        What the file held that the om was made with: it stays in force.
+
+    Raises
+    ------
+    FormatError
+        ``earlier`` is no file of this option.
+    """
+    lines = list(dict.fromkeys(line for unit in units for line in unit.lines))
+    if mode in (MIXLIST, NPU):
+        return json.dumps(_with_black(_mixlist(earlier), lines), indent=2) + "\n"
+    if mode == OP_PRECISION:
+        wide = {facts[name].type for unit in units for name in unit.ops if facts[name].dtype not in NARROW}
+        lines = ["%s = %s" % (line, "enable_float_32_execution" if line in wide else "high_precision") for line in lines]
+        named = {line.partition("=")[0].strip() for line in lines}
+        before = [line for line in earlier.splitlines() if line.strip() and line.partition("=")[0].strip() not in named]
+        # Lines before a section are of types.
+        section = next((at for at, line in enumerate(before) if line.strip() == "[ByNodeName]"), len(before))
+        return "".join(line + "\n" for line in [*before[:section], *lines, *before[section:]])
+    before = [line.strip() for line in earlier.splitlines() if line.strip()]
+    return "".join(line + "\n" for line in dict.fromkeys([*before, *lines]))
+
+
+def _mixlist(earlier: str) -> Dict[str, Any]:
+    try:
+        found = json.loads(earlier) if earlier.strip() else {}
+    except ValueError as error:
+        raise FormatError("no JSON: %s" % error) from None
+    if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
+        raise FormatError("expected an object of lists")
+    return dict(found)
+
+
+def _with_black(found: Dict[str, Any], types: Sequence[str]) -> Dict[str, Any]:
+    """Return a mixed-precision list with types that stay in float32, and that no other of its lists names."""
+    made = {name: {key: [one for one in some if one not in types] for key, some in entry.items()} for name, entry in found.items()}
+    before = list(found.get("black-list", {}).get("to-add", []))
+    made.setdefault("black-list", {})["to-add"] = list(dict.fromkeys([*before, *types]))
+    return {name: {key: some for key, some in entry.items() if some} for name, entry in made.items() if any(entry.values())}
+
+
+def earlier_file(mode: str, command: str) -> str:
+    """Return the path of the file of this option that an om was made with; empty where there was none."""
+    name = OPTIONS.get(mode)
+    return "" if name is None else _given(_split(command)).get(name, "")
+
+
+class Command(NamedTuple):
+    """How to use the file.
+
+    Attributes
+    ----------
+    lines
+        To be copied: a shell command, or lines of a training script.
+    words
+        Of the atc command one by one; empty for npu.
+    notes
+        What it changes besides, or needs.
+    """
+
+    lines: Tuple[str, ...]
+    words: Tuple[str, ...]
+    notes: Tuple[str, ...]
+
+
+def command_of(mode: str, path: str, command: str) -> Command:
+    """Return how to use an option's file.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    command
+        The command that made the om, as its attribute ``atc_cmdline`` has it; empty where it is not known.
+    """
+    if mode == NPU:
+        return _npu(path)
+    words = _split(command)
+    option, notes = "--%s=%s" % (OPTIONS[mode], path), []
+    if not words:
+        notes.append("the om's json does not say the command that made it: add the option to yours")
+        words = ["atc", "…"]
+    given = _given(words)
+    words = _without(words, OPTIONS[mode], *(_IMPLEMENTATION if mode == OP_PRECISION else ()))
+    if mode == OP_PRECISION:
+        gone = [name for name in _IMPLEMENTATION if name in given]
+        notes += ["%s taken out: op_precision_mode excludes it" % " and ".join("--" + name for name in gone)] if gone else []
+        notes.append("what a type supports: opp/built-in/op_impl/ai_core/tbe/impl_mode/all_ops_impl_mode.ini of the host")
+    elif mode == MIXLIST:
+        if not any(given.get(name) in values for name, values in _MIXED.items()):
+            words = [*_without(words, *_MIXED), "--precision_mode_v2=mixed_float16"]
+            notes.append("modify_mixlist counts with mixed precision only: --precision_mode_v2=mixed_float16 was put in")
+        notes.append("types, not operators, are named: each operator of them stays in float32")
+    else:
+        for name, value in _KEEPS_ALL.items():
+            if given.get(name) == value:
+                words = [*_without(words, name), "--precision_mode=force_fp16"]
+                notes.append("--%s=%s keeps every type: with it %s does nothing; --precision_mode=force_fp16 was put in" % (
+                    name, value, OPTIONS[mode],
+                ))  # fmt: skip
+        if "precision_mode" not in given and "precision_mode_v2" not in given:
+            words.append("--precision_mode=force_fp16")
+            notes.append("%s goes with a precision mode: atc's own default, force_fp16, was put in" % OPTIONS[mode])
+    words.append(option)
+    return Command((" ".join(word if word == "…" else shlex.quote(word) for word in words),), tuple(words), tuple(notes))
+
+
+def _split(command: str) -> List[str]:
+    """Return the words of a command line; options that are written ``--name value`` become ``--name=value``."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: List[str] = []
+    for word in words:
+        if found and found[-1].startswith("--") and "=" not in found[-1] and not word.startswith("--"):
+            found[-1] += "=" + word
+        else:
+            found.append(word)
+    return found
+
+
+def _given(words: Sequence[str]) -> Dict[str, str]:
+    return {found.group("name"): found.group("value") or "" for found in map(_OPTION.match, words) if found}
+
+
+def _without(words: Sequence[str], *names: str) -> List[str]:
+    return [word for word in words if not any(word == "--" + name or word.startswith("--%s=" % name) for name in names)]
+
+
+def _npu(path: str) -> Command:
+    quoted = json.dumps(path, ensure_ascii=False)
+    lines = (
+        "# Estimator (npu_bridge): arguments of NPURunConfig",
+        'NPURunConfig(…, precision_mode="allow_mix_precision", modify_mixlist=%s)' % quoted,
+        "# sess.run (npu_bridge): the options of NpuOptimizer",
+        'custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes("allow_mix_precision")',
+        'custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes(%s)' % quoted,
+        "# TensorFlow 2 (npu_device)",
+        'npu.global_options().precision_mode = "allow_mix_precision"',
+        "npu.global_options().modify_mixlist = %s" % quoted,
+    )
+    notes = ("modify_mixlist counts with mixed precision only", "types, not operators, are named: each operator of them stays in float32")
+    return Command(lines, (), notes)
+
+
+def names_of(units: Sequence[Unit]) -> str:
+    """Return the names of some units for a sentence."""
+    return listed([printable(unit.name) for unit in units], _SHOWN)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+import os
+
+import jsonschema
+import pytest
+from in_process import run_here
+from precision_scenes import Scene, overflow
+
+from goldwatch.schemas import load_schema
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A network that overflows, compared into ``before``."""
+    folder = tmp_path_factory.mktemp("cure")
+    Scene(folder, overflow).compare("before")
+    return folder
+
+
+def cure(folder, *words):
+    return run_here(["goldwatch", "cure", "before", "-f", "before.json", *words], folder)
+
+
+def test_it_prints_what_it_raises_and_the_command(folder):
+    done = cure(folder, "-o", "a")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("  raise ") for line in lines) == 3
+    assert "wrote a/keep_dtype.cfg" in lines
+    (command,) = [line for line in lines if line.startswith("  atc --framework=5")]
+    assert command.endswith("--keep_dtype=%s" % (folder / "a" / "keep_dtype.cfg"))
+    assert lines[-1].startswith("3 operators to compute in float32: by the estimate")
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        ("mixlist", "ops_info.json"),
+        ("customize", "customize_dtypes.cfg"),
+        ("op-precision", "op_precision.ini"),
+        ("npu", "ops_info.json"),
+    ],
+)
+def test_each_mode_has_its_file_and_json_its_schema(folder, mode, name):
+    done = cure(folder, "-o", mode, "--mode", mode, "--format", "json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, load_schema("cure"))
+    assert done.returncode == 0 and document["file"] == os.path.join(mode, name) and os.path.isfile(str(folder / mode / name))
+    assert json.loads((folder / mode / "cure.json").read_text()) == document
+
+
+def test_a_budget_is_a_number_or_a_percentage(folder):
+    assert cure(folder, "-o", "b", "--budget", "1").returncode == 1
+    assert cure(folder, "-o", "b", "--budget", "50%").returncode == 0
+    for wrong in ("0", "-1", "many", "0%", "101%"):
+        done = cure(folder, "-o", "b", "--budget", wrong)
+        assert done.returncode == 2 and "is neither a number of operators nor a percentage of them" in done.stderr
+
+
+def test_what_is_no_result_is_said(folder):
+    (folder / "empty").mkdir(exist_ok=True)
+    done = run_here(["goldwatch", "cure", "empty", "-f", "before.json", "-o", "c"], folder)
+    assert done.returncode == 4 and "empty" in done.stderr
+    done = run_here(["goldwatch", "cure", "before", "-f", "none.json", "-o", "c"], folder)
+    assert done.returncode == 4 and "none.json" in done.stderr

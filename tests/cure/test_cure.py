@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+from precision_scenes import ATC, cancelling, overflow, plain
+
+from goldwatch.cure.run import Budget, cure
+from goldwatch.errors import InputError, UsageError
+from goldwatch.results.difference import difference_of
+from goldwatch.schemas import load_schema
+
+
+def coarse(array):
+    return np.round(array * 8) / 8
+
+
+def causes(found):
+    return {one.facts.name: one.facts.cause for one in found.ranked if one.raised}
+
+
+@pytest.mark.parametrize(
+    ("inner", "raised", "cause"),
+    [(overflow, ["large", "small", "turned"], "overflow"), (cancelling, ["added", "less"], "cancelling")],
+)
+def test_what_is_raised_mends_the_network(scene, inner, raised, cause):
+    net = scene(inner)
+    net.compare("before")
+    found = net.cure()
+    assert sorted(found.ops) == raised and found.exit_code == 0 and found.before > 1 > found.after
+    assert cause in causes(found).values()
+    with open(found.file, encoding="utf-8") as stream:
+        assert sorted(stream.read().split()) == raised
+    net.compare("after", found.ops)
+    raised_now = difference_of(net.path("before"), net.path("after")).raised
+    assert raised_now is not None and raised_now.outcome == "held" and sorted(raised_now.ops) == raised
+    assert net.cure("after", "again").exit_code == 3
+
+
+def test_a_coarse_approximation_is_raised_and_ranked_first(scene):
+    net = scene(plain, ("curve", coarse))
+    net.compare("before")
+    found = net.cure()
+    assert found.ops == ("curve",) and found.ranked[0].facts.name == "curve"
+    assert found.ranked[0].facts.cause in ("approximation", "rounding")
+    assert found.ranked[0].contribution > 10 * found.ranked[1].contribution
+
+
+@pytest.mark.parametrize("fault", [lambda array: array[:, ::-1].copy(), lambda array: np.roll(array, 1, 0), lambda array: array * 3])
+def test_what_is_wrong_otherwise_is_not_raised_and_said(scene, fault):
+    net = scene(plain, ("relu1", fault))
+    net.compare("before")
+    found = net.cure()
+    assert found.file is None and found.exit_code == 3 and [one.name for one in found.others if one.wrong] == ["relu1"]
+    assert found.sentence.startswith("Nothing to raise: 1 of 1 output outside limits, but relu1 is wrong otherwise")
+
+
+def test_nothing_is_raised_where_nothing_is_wrong(scene):
+    net = scene()
+    net.compare("before")
+    found = net.cure()
+    assert (found.file, found.exit_code) == (None, 3)
+    text = "Nothing to raise: the network's outputs are within their limits, and no operator is wrong by lack of precision."
+    assert found.sentence == text
+
+
+def test_a_budget_too_small_ends_with_1_and_says_so(scene):
+    net = scene(overflow)
+    net.compare("before")
+    found = net.cure(budget=Budget(1))
+    assert len(found.ops) == 1 and found.exit_code == 1 and "not enough" in found.sentence
+    share = net.cure(budget=Budget(share=1.0))
+    assert sorted(share.ops) == ["large", "small", "turned"] and share.exit_code == 0
+
+
+def test_a_second_round_keeps_what_the_first_raised(scene):
+    net = scene(cancelling, ("prob", coarse))
+    net.compare("before")
+    first = net.cure(budget=Budget(2))
+    net.compare("after", first.ops, ATC + " --precision_mode=force_fp16 --keep_dtype=%s" % first.file)
+    second = net.cure("after", "again")
+    assert set(second.ops) == {"added", "less", "prob"} - set(first.ops)
+    with open(second.file, encoding="utf-8") as stream:
+        assert sorted(stream.read().split()) == ["added", "less", "prob"]
+    assert second.command.words[-1] == "--keep_dtype=" + second.file
+
+
+def test_a_file_that_is_gone_is_said(scene):
+    net = scene(overflow)
+    net.compare("before", command=ATC + " --keep_dtype=gone.cfg")
+    text = "the om was made with --keep_dtype=gone.cfg, which is not there: what it names is missing in the new file"
+    assert text in net.cure().notes
+
+
+def test_the_document_is_of_the_schema(scene):
+    net = scene(overflow)
+    net.compare("before")
+    found = net.cure(mode="mixlist")
+    with open(net.path("cure", "cure.json"), encoding="utf-8") as stream:
+        document = json.load(stream)
+    jsonschema.validate(document, load_schema("cure"))
+    assert document["raised"][0]["name"] in ("Mul", "Neg") and document["mode"] == "mixlist"
+    assert document == json.loads(json.dumps(found.document()))
+
+
+def test_a_replay_tells_own_errors(scene):
+    from goldwatch.replay.options import ReplayOptions
+    from goldwatch.replay.run import replay
+
+    net = scene(plain, ("curve", coarse))
+    om = net.compare("before")
+    replay(ReplayOptions(net.path("before_dump"), net.model, om, net.path("replayed")))
+    found = net.cure(out="before", into="a")
+    replayed = cure(net.path("replayed"), om, net.path("b"))
+    assert found.ops == replayed.ops == ("curve",)
+    assert any(note.startswith("a replay knows own errors only") for note in replayed.notes)
+
+
+def test_dumps_that_are_gone_and_modes_that_are_none_are_said(scene, tmp_path):
+    net = scene()
+    net.compare("before")
+    with pytest.raises(UsageError, match="there is no mode 'fp64'"):
+        net.cure(mode="fp64")
+    (tmp_path / "before_dump").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="not there any more"):
+        net.cure()
