@@ -17,6 +17,7 @@
 --   version       goldwatch's version at the first start
 --   result_files  the tables of this run in OUT
 --   expected      {"files", "bytes"} of the dump files that there are to compare, where all were there at the start
+--   ops           {"come", "expected"}: of how many ops a watch has compared the dumps, and of how many they will come
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
 --   judged        how a finished run was judged: what was forgiven, its last sentence and exit code, what it took, assumed and left out

@@ -81,3 +81,17 @@ install_chromium() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
     apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y chromium chromium-driver
 }
+
+# provide_axe: axe-core, which finds faults of pages for those who do not see or point; from npm into .envs/. In CI Debian's npm is installed
+# where there is none and that is allowed.
+provide_axe() {
+    [ ! -f .envs/axe/node_modules/axe-core/axe.min.js ] || return 0
+    [ -z "${WHEELS:-}" ] || return 1
+    if [ "${CI:-}" = true ] && ! command -v npm >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends npm
+    fi
+    command -v npm >/dev/null || return 1
+    mkdir -p .envs/axe
+    timeout 300 npm install --prefix .envs/axe --no-save --ignore-scripts --no-audit --no-fund --loglevel error axe-core@4.14.1 >&2 || return 1
+    [ -f .envs/axe/node_modules/axe-core/axe.min.js ]
+}

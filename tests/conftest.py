@@ -10,7 +10,7 @@ import time
 
 import hypothesis
 import pytest
-from browser import browser, lacking
+from browser import axe_file, browser, lacking
 from terminals import run_on_terminal
 
 from goldwatch.blas import importing_unthreaded
@@ -41,13 +41,16 @@ def pytest_collection_modifyitems(config, items):
     unwanted = set() if config.getoption("--shared") else {item for item in items if item.get_closest_marker("shared")}
     if lacking():
         unwanted |= {item for item in items if item.get_closest_marker("browser")}
+    if axe_file() is None:
+        unwanted |= {item for item in items if item.get_closest_marker("axe")}
     if unwanted:
         items[:] = [item for item in items if item not in unwanted]
         config.hook.pytest_deselected(items=list(unwanted))
 
 
 def pytest_report_header():
-    return ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
+    said = ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
+    return said + ["the pages are NOT tested with axe-core: scripts/test gets it from npm"] * (axe_file() is None)
 
 
 @pytest.fixture(scope="module")

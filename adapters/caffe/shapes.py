@@ -33,6 +33,36 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     return shapes
 
 
+def weight_shapes(layer: Layer, bottom: Shape) -> List[Shape]:
+    """Return the shapes of the weights and the bias of a convolution or an inner product; none of other layers.
+
+    Parameters
+    ----------
+    bottom
+        The shape of its first bottom.
+
+    Raises
+    ------
+    InputError
+        Its parameters are wrong or missing.
+    """
+    if layer.type in ("Convolution", "Deconvolution"):
+        params = Params(layer, "convolution_param")
+        kernel, group, count = params.pair("kernel", 0, both=True), params.integer("group", 1), params.integer("num_output", 0)
+        channels = _image(layer, bottom)[1]
+        if kernel is None or group < 1:
+            raise _fail(layer, "kernel sizes and a group of at least 1 are required")
+        first = (channels, count // group) if layer.type == "Deconvolution" else (count, channels // group)
+        found: List[Shape] = [first + tuple(kernel)]
+    elif layer.type == "InnerProduct":
+        params = Params(layer, "inner_product_param")
+        count, inner = params.integer("num_output", 0), element_count(bottom[axis_of(params, "axis", 1, len(bottom)) :])
+        found = [(inner, count) if params.flag("transpose", False) else (count, inner)]
+    else:
+        return []
+    return found + [(count,)] if params.flag("bias_term", True) else found
+
+
 def _listed(shapes: Sequence[Shape]) -> str:
     return ", ".join(str(list(shape)) for shape in shapes)
 

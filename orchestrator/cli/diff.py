@@ -12,7 +12,7 @@ from ..filesystem.outputs import replacing
 from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..results.difference import KINDS, WORSE, Difference, difference_of
-from ..results.difference_words import change_words, counts_words, markdown, place_words
+from ..results.difference_words import change_words, counts_words, markdown, place_words, run_words
 from ..shortening import shorten_all, shorten_within
 from .common import format_option, print_json, put, put_line, say_note, verbosity_options
 from .outputs import refuse_foreign, refuse_replacing
@@ -82,6 +82,9 @@ def _tolerance(text: str) -> float:
 def _print(found: Difference, quiet: bool) -> None:
     for note in found.notes:
         say_note(note, quiet)
+    for name, run in (("after", found.second), ("before", found.first)):
+        put_line("%-7s %s" % (name, printable(run.out)))
+        put_line("        %s" % shorten_within(printable(run_words(run))))
     if not found.comparable:
         return put_line(counts_words(found))
     names = shorten_all(printable(change.side.tensor) for kind in KINDS for change in found.changes[kind][:_SHOWN])

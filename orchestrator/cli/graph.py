@@ -25,7 +25,7 @@ _CUTS = "cuts"
 @click.argument("model", type=click.Path(readable=False))
 @click.option("-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html.")
 @click.option("--result", metavar="OUT", help="What compare, watch, run or replay wrote: verdicts and shapes are shown.")
-@click.option("--model", "original", metavar="FILE", help="With an om's json: the original model that a part is cut out of.")
+@click.option("--model", "original", metavar="FILE", help="With an om's json: the original model, to be shown beside it and cut.")
 @click.option("--om", metavar="JSON", help="With an original model: the om's json, for the submodel command.")
 @click.option("--dump", metavar="DIR", help="The device's dumps, for the submodel command.  [default: those of OUT]")
 @click.option("--golden", metavar="DIR", help="Golden data, for the submodel command.  [default: those of OUT]")
@@ -43,7 +43,8 @@ def graph(
     """Draw MODEL as one HTML page that needs no network and no server.
 
     MODEL is the json of an om (atc --mode=1), a prototxt, a frozen .pb or an .onnx. On the page ops are found by name, type, original name
-    and parameter, and with a start and an end chosen it shows the command that cuts the part out, or dumps only it.
+    and parameter, and with a start and an end chosen it shows the command that cuts the part out, or dumps only it. Beside the network of
+    an om stands that of its original model, if that is known (--model, or a file of the same stem), with what was fused into what.
 
     Example: goldwatch graph model.json --result out -o net.html
     """
@@ -65,14 +66,16 @@ def _write(model: str, output: str, result: Optional[str], original: Optional[st
     if found.kind != OM and str(inputs.get("model")).endswith(".json"):
         beside["--om"] = beside["--om"] or inputs["model"]
     commands = _commands(found, original, beside)
+    source = None
     if commands.submodel is not None and found.kind == OM:
         try:
             found = within(found, read_original(commands.submodel[0][-1]))
+            source = read_page_model(commands.submodel[0][-1], given["--golden"])
         except GoldwatchError as error:
             if original is not None:
                 raise
             commands = commands._replace(submodel=None, no_submodel=str(error))
-    page = graph_page(found, commands, compared)
+    page = graph_page(found, commands, compared, source)
     with replacing(output) as stream:
         stream.write(page)
     return len(found.ops), "" if compared is None else doubt(found, compared)

@@ -18,7 +18,7 @@ from ..watching.standing import Standing
 from .common import columns_of, is_terminal, say, say_now, show_status
 from .progress import bar_text
 
-_LEAST_NAME, _FEWEST_LETTERS = 24, 6
+_LEAST_NAME, _LEAST_BESIDE_OPS, _FEWEST_LETTERS = 24, 14, 6
 _EVERY_S = 0.1
 _MOST_FAILURES = 20
 """Failing rows that are told one by one on a terminal; the live line counts all."""
@@ -141,18 +141,37 @@ def stop(work: Any, name: str) -> None:
 def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str:
     """Return how far a watch is in at most so many columns; on a narrow terminal what matters least is left out."""
     first = "" if standing.first is None else printable(standing.first.tensor)
-    room = width - (len("; first ") + min(_LEAST_NAME, width_of(first)) if first else 0)
-    text, *rest = (
-        _failed(standing), "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
+
+    def room_beside(name: int) -> int:
+        return width - (len("; first ") + min(name, width_of(first)) if first else 0)
+
+    text, room = _head(standing, room_beside(_LEAST_BESIDE_OPS)), room_beside(_LEAST_NAME)
+    rest = (
+        "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
         "%.1f MB/s" % megabytes_per_s,
     )  # fmt: skip
     for part in rest:
         if len(text) + len(", " + part) > room:
             break
         text += ", " + part
-    if first:
-        text += "; first " + shorten(first, max(_FEWEST_LETTERS, width - len(text) - len("; first ")))
+    if standing.first is not None:
+        space = max(_FEWEST_LETTERS, width - len(text) - len("; first "))
+        # An op that can be told is better than a tensor that cannot.
+        name = first if width_of(first) <= space else printable(standing.first.op)
+        text += "; first " + shorten(name, space)
     return cut(text, width)
+
+
+def _head(standing: Standing, room: int) -> str:
+    """Return how many rows failed, and how many ops have come of those that will: in words, or in as many letters as there is room for."""
+    if standing.ops is None:
+        return _failed(standing)
+    told = [
+        "%s, %d of %d ops" % (_failed(standing), *standing.ops),
+        "%s, %d/%d ops" % (_failed(standing), *standing.ops),
+        "%d failed, %d/%d ops" % (standing.failed, *standing.ops),
+    ]
+    return next((text for text in told if len(text) <= room), _failed(standing))
 
 
 def _failed(standing: Standing) -> str:

@@ -137,12 +137,12 @@ class Planner:
         """Tell whether the json knows the op (or the op that it is a slice of)."""
         return self._model is not None and self._model.knows(op_name)
 
-    def all_come(self, op_names: Collection[str]) -> bool:
-        """Tell whether every op that should have a dump, and is wanted, is among these names of dumps."""
+    def come_of(self, op_names: Collection[str]) -> Tuple[int, int]:
+        """Return how many ops of the model are among these names of dumps, and how many should have a dump and are wanted."""
         wanted = self.selection
         if self._model is None:
-            return False
-        return self._model.all_come(op_names, lambda op: wanted is None or op.id in wanted)
+            return 0, 0
+        return self._model.come_of(op_names, lambda op: wanted is None or op.id in wanted)
 
     @property
     def only_inputs(self) -> bool:

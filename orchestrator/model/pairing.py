@@ -227,21 +227,19 @@ class Pairing:
             rows = [replace(row, status=EXPECTED_ABSENT, reason=_NOT_TOLD) if row.status == NOT_COMPARED else row for row in rows]
         return rows
 
-    def all_come(
+    def come_of(
         self, seen_ops: Iterable[str], wanted: Callable[[OpNode], bool] = lambda op: True
-    ) -> bool:
-        """Tell whether every op that should have a dump (and is ``wanted``) has one.
+    ) -> Tuple[int, int]:
+        """Return of how many ops a dump has come, and how many should have one (and are ``wanted``).
 
         ``seen_ops``: names as the device writes them.
         """
         if self.graph is None:
-            return False
+            return 0, 0
         seen = self._positions(seen_ops)
         absence = Absence(self.graph, self.asked, seen)
-        return all(
-            op.position in seen or not wanted(op) or absence.reason(op) is not None
-            for op in self.graph.ops
-        )
+        expected = [op.position for op in self.graph.ops if wanted(op) and (op.position in seen or absence.reason(op) is None)]
+        return sum(position in seen for position in expected), len(expected)
 
     def _positions(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> Set[int]:
         assert self.graph is not None

@@ -125,6 +125,27 @@ function digits(value, count) {
   return Number(value.toPrecision(count)).toExponential().replace('e+', 'e');
 }
 
+// The order of verdicts, the worst first.
+const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};
+
+// A verdict as words.
+function words(verdict) {
+  return verdict.replace(/_/g, ' ');
+}
+
+// A shape of a drawing with a title, which a pointer shows.
+function titled(shape, title) {
+  const text = document.createElementNS('http://www.w3.org/2000/svg', 'title');
+  text.textContent = title;
+  shape.append(text);
+  return shape;
+}
+
+// The words of a filter, in small letters: what is found has all of them.
+function wordsOf(text) {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
 // The document of an element that shell.data_block() made.
 async function readData(id) {
   const holder = document.getElementById(id);

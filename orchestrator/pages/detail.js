@@ -1,7 +1,9 @@
+const MOST_NEIGHBOURS = 12;
+
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op; link(row), find(fragment): how rows are named in addresses, by their number without}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op; link(row): how a row is named in addresses, by its number without; find(fragment): the row that one names; lacking(): why none is}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -15,8 +17,8 @@ class Detail {
 
   // Show the row that the address names, or none.
   follow() {
-    const found = /^#row-(\d+)$/.exec(location.hash), number = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
-    const row = this.extra.find ? this.extra.find(location.hash) : number;
+    const row = this.extra.find ? this.extra.find(location.hash) : linkedRow(this.rows, location.hash);
+    tellAddress(location.hash, row !== null || !namesRow(location.hash) ? '' : this.extra.lacking ? this.extra.lacking() : 'has no row here');
     if (row === this.row) return;
     if (row === null) this.hide();
     else this.show(row);
@@ -33,6 +35,7 @@ class Detail {
 
   close() {
     history.pushState(null, '', location.pathname + location.search);
+    tellAddress('', '');
     this.hide();
   }
 
@@ -50,10 +53,11 @@ class Detail {
     if (this.row === null) this.before = document.activeElement;
     this.row = row;
     this.panel.dataset.tensor = this.rows.text('tensor', row);
-    this.panel.replaceChildren(this.bar(row), ...this.about(row), ...this.metrics(row), ...this.closer(row));
+    this.panel.replaceChildren(this.bar(row), ...this.about(row), ...this.around(row), ...this.metrics(row), ...this.overSteps(row), ...this.closer(row));
     addCopyButtons(this.panel);
     this.panel.hidden = false;
     this.panel.scrollTop = 0;
+    if (this.curveDue) this.curveDue();
     this.changed(row);
     this.panel.focus({preventScroll: true});
   }
@@ -79,7 +83,7 @@ class Detail {
     const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
     const facts = [
       ['where', rows.placeText(rows.place(row))], ['op', text('op')], ['type', text('op_type')], ['number in the model', number === null ? '' : String(number)],
-      ['fused with', text('group')], ['golden', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
+      ['fused with', text('group')], ['in the original model', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
       ['golden type', text('golden_dtype')], ['decided by', text('decided_by')], ['warning', words(text('warning'))],
       ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
       ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],
@@ -88,6 +92,21 @@ class Detail {
     const list = make('dl');
     for (const [name, value] of facts) if (value) list.append(make('dt', {}, name), make('dd', {class: 'name'}, value));
     return [head, said, list];
+  }
+
+  // The ops that feed this one, and those that it feeds, with their worst verdicts.
+  around(row) {
+    const found = this.neighboursOf && this.neighboursOf(this.rows.text('op', row)), verdicts = found ? worstVerdicts(this.rows) : null;
+    const list = (title, names) => {
+      const lines = names.slice(0, MOST_NEIGHBOURS).map((name) => {
+        const known = verdicts.get(name), shown = shortened(name, LONGEST_WORD);
+        const sign = known ? [make('span', {class: 'verdict', 'data-is': known}, words(known)), ' '] : [];
+        return make('li', {}, [...sign, known ? make('a', {class: 'name', href: '#op-' + encodeURIComponent(name)}, shown) : make('span', {class: 'name'}, shown)]);
+      });
+      const more = names.length - lines.length;
+      return names.length ? [make('h3', {}, title), make('ul', {class: 'neighbours'}, [...lines, ...(more > 0 ? [make('li', {class: 'quiet'}, 'and ' + more + ' more')] : [])])] : [];
+    };
+    return found ? [...list('Fed by', found.before), ...list('Feeds', found.after)] : [];
   }
 
   metrics(row) {
@@ -106,6 +125,36 @@ class Detail {
     if (!lines.length) return [make('p', {class: 'quiet'}, 'There is no metric: nothing was compared.')];
     const body = lines.map(([name, value, limit]) => make('tr', {}, [make('th', {scope: 'row'}, name), make('td', {class: 'number'}, value), make('td', {class: 'number quiet'}, limit)]));
     return [make('h3', {}, 'Metrics'), make('table', {}, make('tbody', {}, body))];
+  }
+
+  // Where there are several steps, the tensor's error over them as a curve: of its own device, and of others beside it.
+  overSteps(row) {
+    const rows = this.rows, tensor = rows.text('tensor', row), kind = rows.kind(row), own = rows.places[rows.place(row)];
+    const lines = new Map();
+    this.curveDue = null;
+    for (let other = 0; other < rows.length; other++) {
+      const place = rows.places[rows.place(other)];
+      if (rows.text('tensor', other) !== tensor || rows.kind(other) !== kind || place[2] !== own[2] || place[4] === null) continue;
+      const device = deviceOf(place);
+      if (!lines.has(device)) lines.set(device, new Map());
+      lines.get(device).set(place[4], other);
+    }
+    const mine = lines.get(deviceOf(own)) || new Map(), steps = [...mine.keys()].sort(byNumber);
+    if (steps.length < 2 || !rows.metricNames().length) return [];
+    const devices = [...lines.keys()].filter((device) => device !== deviceOf(own)).sort(byNumber);
+    const others = devices.map((device) => ({name: 'device ' + label(device), rows,
+      rowOf: (item) => { const found = lines.get(device).get(rows.places[rows.place(item)][4]); return found === undefined ? null : found; }}));
+    if (!this.curve) {
+      const parts = {frame: make('div', {class: 'frame', tabindex: 0, role: 'application', id: 'over-steps',
+        'aria-label': 'the error of this tensor over the steps: up and down point at a step, Enter opens its row'}),
+        choice: make('span', {role: 'group', 'aria-label': 'metrics'}), status: make('span', {role: 'status'}),
+        axis: {words: 'steps', noun: 'step', label: (item) => label(rows.places[rows.place(item)][4])}};
+      const holder = make('div', {}, [make('div', {class: 'choices'}, [parts.choice]), make('div', {}, [parts.frame]), make('p', {class: 'quiet'}, [parts.status])]);
+      this.curve = {holder, plot: new Plot(rows, parts, (item) => this.open(item), new Set(), this.extra.limits)};
+    }
+    this.curve.plot.marked = new Set([row]);
+    this.curveDue = () => this.curve.plot.show(steps.map((step) => mine.get(step)), others, 'device ' + label(deviceOf(own)));
+    return [make('h3', {}, 'Over the steps'), this.curve.holder];
   }
 
   // The limit of a metric that decided about the row.
@@ -183,9 +232,41 @@ function axisHeat(axis, found) {
   return [make('p', {class: 'quiet'}, said), svg];
 }
 
-function titled(shape, title) {
-  const text = document.createElementNS('http://www.w3.org/2000/svg', 'title');
-  text.textContent = title;
-  shape.append(text);
-  return shape;
+// How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
+function rowLink(rows, row) {
+  const op = '#op-' + encodeURIComponent(rows.text('op', row));
+  return worstRow(rows, rows.text('op', row)) === row ? op : op + '&' + encodeURIComponent(rowPart(rows, row));
+}
+
+function rowPart(rows, row) {
+  return [rows.text('tensor', row), ...rows.places[rows.place(row)].map((part) => part || '')].join(' ');
+}
+
+// The row that an address names by its op (#op-NAME) or by its number in the table (#row-N), null where there is none (yet).
+function linkedRow(rows, fragment) {
+  const numbered = /^#row-(\d+)$/.exec(fragment);
+  if (numbered) {
+    for (let row = 0; row < rows.length; row++) if (rows.rank(row) === Number(numbered[1])) return row;
+    return null;
+  }
+  const found = /^#op-([^&]+)(?:&(.+))?$/.exec(fragment);
+  if (!found) return null;
+  let op, part;
+  try { [op, part] = found.slice(1).map((text) => (text === undefined ? null : decodeURIComponent(text))); } catch (error) { return null; }
+  if (part === null) return worstRow(rows, op);
+  for (let row = 0; row < rows.length; row++) if (rows.text('op', row) === op && rowPart(rows, row) === part) return row;
+  return null;
+}
+
+function namesRow(fragment) {
+  return /^#(op|row)-/.test(fragment);
+}
+
+// Say that what an address names is not here; an empty reason says that it is.
+function tellAddress(fragment, reason) {
+  const said = document.getElementById('address');
+  said.hidden = !reason;
+  let name = fragment.slice(fragment.indexOf('-') + 1).split('&')[0];
+  try { name = decodeURIComponent(name); } catch (error) { /* shown as it is */ }
+  said.textContent = reason ? 'The address names ' + (fragment.startsWith('#row-') ? 'row ' : 'the op ') + shortened(name, LONGEST_WORD) + ', which ' + reason + '.' : '';
 }

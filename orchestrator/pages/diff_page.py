@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import Any, Dict, List
 
+from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..naming import printable
 from ..results.difference import KINDS, WORSE, Change, Difference
-from ..results.difference_words import change_words, counts_words, head_words, place_words
+from ..results.difference_words import (
+    change_words,
+    counts_words,
+    first_words,
+    head_words,
+    place_words,
+    run_words,
+    verdict_words,
+    worse_words,
+)
 from ..shortening import shorten_all
+from .row_columns import RowColumns, drawn_limits
 from .shell import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
+_SCRIPTS = ("common.js", "rows.js", "canvas.js", "plot.js", "diff_page.js")
 _MEANINGS = {
     "worse": "A lower verdict, or a distance that grew by more than the tolerance.",
     "better": "A higher verdict, or a distance that shrank by more than the tolerance.",
@@ -21,21 +33,48 @@ _MEANINGS = {
 
 def diff_page(found: Difference) -> str:
     """Return the page of a difference as HTML."""
-    worse = len(found.changes[WORSE])
-    verdict = head_words(found)
-    state = "fail" if worse else "pass"
-    runs = [("before", found.first), ("after", found.second)]
-    lines = ['<dt>%s</dt><dd class="name">%s (%d rows)</dd>' % (name, text(run.out), run.rows) for name, run in runs]
+    runs = [("after", found.second, ""), ("before", found.first, "<br>%s" % sentence(run_words(found.first)))]
+    lines = "".join(_RUN % (name, text(run.out), run.rows, words) for name, run, words in runs)
     notes = "".join("<li>%s</li>" % text(note) for note in found.notes)
     body = _BODY % {
-        "state": state if found.comparable else "not_compared",
-        "verdict": text(verdict),
-        "counts": text(counts_words(found) + ("" if found.raised is None else ". " + found.raised.sentence)),
-        "runs": "".join(lines),
+        "is": found.second.verdict,
+        "verdict": text(verdict_words(found.second)),
+        "first": sentence(_capital(first_words(found.second))),
+        # Green is only what passes; a run that fails is not made good by one that failed before it.
+        "change": ' class="verdict" data-is="%s"' % _change_of(found) if _change_of(found) else "",
+        "worse": text(worse_words(found)),
+        "counts": text(counts_words(found) + ("" if found.raised is None else ". " + found.raised.sentence.rstrip("."))),
+        "runs": lines,
         "notes": "<ul>%s</ul>" % notes if notes else "",
         "tables": "\n".join(_section(kind, found.changes[kind]) for kind in KINDS if found.changes[kind]),
     }
-    return page("difference: %s" % verdict, body, {}, ("base.css", "diff_page.css"), ("common.js", "diff_page.js"))
+    data = {"difference": _drawn(found)}
+    return page("difference: %s" % head_words(found), body, data, ("base.css", "report.css", "diff_page.css"), _SCRIPTS)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _change_of(found: Difference) -> str:
+    """Return the verdict as which the page shows what changed; empty where it is neither good nor bad."""
+    if not found.comparable:
+        return NOT_COMPARED
+    if found.changes[WORSE]:
+        return FAIL
+    return PASS if found.second.verdict == PASS else ""
+
+
+def _drawn(found: Difference) -> Dict[str, Any]:
+    """Return what diff_page.js draws: the rows of one place of both runs."""
+    columns = [RowColumns(), RowColumns()]
+    for rows, into in zip(found.along, columns):
+        for row in rows:
+            into.add(row)
+    after = found.along[1]
+    place = printable(after[0].place.label()) if after else ""
+    decided = {row.decided_by for row in after}
+    return {"before": columns[0].document(), "after": columns[1].document(), "place": place, "limits": drawn_limits(decided)}
 
 
 def _section(kind: str, changes: List[Change]) -> str:
@@ -76,14 +115,31 @@ _SECTION = """<section class="changes" data-kind="%(kind)s">
 %(rest)s
 </section>"""
 
+_RUN = '''<dt>%s</dt><dd><span class="name">%s</span> (%d rows)%s</dd>'''
+
 _BODY = """<header>
-<h1>Difference of two results: <span class="verdict" data-is="%(state)s" id="verdict">%(verdict)s</span></h1>
-<p>%(counts)s</p>
-<dl>%(runs)s</dl>
-%(notes)s
+<h1>Difference of two results</h1>
 </header>
 <main>
-<p id="finding" hidden><input type="search" id="filter" placeholder="filter: tensor, type, place, verdict" aria-label="filter the rows">
+<section id="verdict">
+<p class="big">after: <span class="verdict" data-is="%(is)s" id="after">%(verdict)s</span></p>
+<p class="sentence">%(first)s.</p>
+<p><span id="change"%(change)s>%(worse)s</span>: %(counts)s.</p>
+<dl>%(runs)s</dl>
+%(notes)s
+</section>
+<section id="network" hidden aria-labelledby="network-head">
+<h2 id="network-head">Error along the network, before and after</h2>
+<div class="choices"><span id="place" class="quiet"></span><span id="plot-metrics" role="group" aria-label="metrics"></span></div>
+<div id="plot" class="frame" tabindex="0" role="application" aria-label="Error of every tensor of both runs, in the order of the network,
+ on a scale of powers of ten. Plus and minus zoom, left and right move, 0 shows all; up and down point at a tensor."></div>
+<p class="quiet"><span id="plot-status" role="status"></span>. Drag, <kbd>Ctrl</kbd> + wheel or <kbd>+</kbd> <kbd>-</kbd> zoom,
+ <kbd>←</kbd> <kbd>→</kbd> move, <kbd>0</kbd> shows all. ✕ is outside its limits.</p>
+</section>
+<div id="changes">
+<p id="finding" class="choices" hidden><label>filter <input type="search" id="filter" placeholder="words of tensor, type, place, verdict"
+ autocomplete="off" spellcheck="false"></label>
 <span class="quiet" id="shown" role="status"></span></p>
 %(tables)s
+</div>
 </main>"""

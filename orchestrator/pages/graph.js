@@ -5,7 +5,8 @@ const VERDICT_SIGNS = {pass: '✓ ', fail: '✕ ', not_compared: '? ', expected_
 // The letters of a network of this width or height can just be read on a page.
 const PAPER = 1300;
 
-// As wide as a letter of an edge's label is.
+// As wide as a letter of an op is, and one of an edge's label.
+const LETTER = 6.9;
 const LABEL_LETTER = 5.8;
 
 // How many columns a text takes; Chinese, Japanese and Korean letters take two.
@@ -33,13 +34,27 @@ function edgePath(points) {
   return path + `M${points[last] - 3.5},${points[last + 1] + back}L${points[last]},${points[last + 1]}L${points[last] + 3.5},${points[last + 1] + back}`;
 }
 
-// Draw into an element of class "network". `select(op)` is called when an op is chosen by click. Returns what a page may do with it.
-function drawNetwork(holder, drawing, select) {
+// What stands first in an op's box.
+function boxTitle(op) {
+  return (VERDICT_SIGNS[op.verdict] || '') + op.type + (op.failing ? ', ' + op.failing + ' outside limits' : '');
+}
+
+// Draw into an element of class "network". acts: choose(place) is called when an op is chosen by click, fold(group) for the head of an
+// unfolded group. Returns what a page may do with it.
+function drawNetwork(holder, drawing, acts, scale) {
   const margin = 24;
   const whole = `${-margin} ${-margin} ${drawing.width + 2 * margin} ${drawing.height + 2 * margin}`;
   const svg = make('svg', {viewBox: whole, role: 'img', 'aria-label': `the network: ${drawing.ops.length} ops`});
-  const edges = make('g'), boxes = make('g');
+  const frames = make('g'), edges = make('g'), boxes = make('g');
   const elements = [], lines = [];
+  for (const frame of drawing.frames || []) {
+    const left = frame.x - frame.width / 2, top = frame.y - frame.height / 2;
+    const about = ' (' + [frame.note, frame.count + ' ops'].filter(Boolean).join(', ') + ')';
+    const room = Math.floor((frame.width - 20) / LETTER) - 2, whole = printable(frame.label);
+    const fitting = '▾ ' + (room - about.length >= 12 ? middle(whole, room - about.length) + about : middle(whole, Math.max(6, room)));
+    frames.append(make('g', {class: 'group-frame', 'data-fold': frame.group}, [make('rect', {x: left, y: top, width: frame.width, height: frame.height, rx: 8}),
+      titled(make('text', {x: left + 10, y: top + 17}, fitting), frame.label)]));
+  }
   for (const [source, target, text, x, y, points] of drawing.edges) {
     const line = make('path', {class: text === null ? 'edge waits' : 'edge', d: edgePath(points)});
     lines.push([source, target, line]);
@@ -49,22 +64,26 @@ function drawNetwork(holder, drawing, select) {
     boxes.append(make('rect', {class: 'label-back', x: x - wide / 2, y: y - 8.5, width: wide, height: 11}), make('text', {class: 'label', x: x, y: y}, text));
   }
   drawing.ops.forEach((op, number) => {
-    const top = op.y - op.height / 2;
-    const group = make('g', {'data-op': op.name, 'data-verdict': op.verdict, 'data-number': op.number});
+    const top = op.y - op.height / 2, kind = op.group !== undefined ? 'group' : op.port !== undefined ? 'port' : null;
+    const group = make('g', kind === 'group' ? {'data-group': op.group, class: 'group'} : kind ? {class: kind} : {'data-op': op.name, 'data-number': op.number});
+    if (op.verdict) group.setAttribute('data-verdict', op.verdict);
     group.append(
       make('path', {class: 'halo', d: outline(op, op.verdict, 5)}),
       make('path', {class: 'box', d: outline(op, op.verdict, 0)}),
-      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + op.type));
-    op.lines.forEach((line, index) => group.append(make('text', {x: op.x, y: top + 30 + 14 * index}, line)));
-    if (op.origins) group.append(make('text', {class: 'origins', x: op.x, y: top + 30 + 14 * op.lines.length}, op.origins));
+      make('text', {class: 'type', x: op.x, y: top + 16}, boxTitle(op)));
+    let y = top + 30;
+    for (const [text, name] of [...op.lines.map((line) => [line, null]), [op.weights, 'weights'], [op.origins, 'origins']]) {
+      if (!text) continue;
+      group.append(make('text', {class: name, x: op.x, y}, text));
+      y += 14;
+    }
     group.dataset.place = number;
     elements.push(group);
     boxes.append(group);
   });
-  svg.append(edges, boxes);
+  svg.append(frames, edges, boxes);
   holder.replaceChildren(svg);
 
-  let scale = 1;
   const size = ([width, height], times) => {
     svg.setAttribute('width', width * times);
     svg.setAttribute('height', height * times);
@@ -80,6 +99,7 @@ function drawNetwork(holder, drawing, select) {
     holder.scrollLeft = left * scale - x;
     holder.scrollTop = top * scale - y;
     holder.dataset.scale = scale.toFixed(3);
+    minimap.later();
   }
   // Where all of a long network is seen, single steps would lead nowhere.
   const zoom = (factor) => zoomTo(scale * (scale < 0.1 ? factor ** 3 : factor), holder.clientWidth / 2, holder.clientHeight / 2);
@@ -100,18 +120,20 @@ function drawNetwork(holder, drawing, select) {
     elements[number].setAttribute('data-selected', '1');
     if (!still) centre(number);
   }
-  // Give ops other verdicts: verdictOf(name) of those whose rows came meanwhile.
-  function colour(verdictOf) {
+  // Show the verdicts that ops have now.
+  function repaint() {
     drawing.ops.forEach((op, number) => {
-      const verdict = verdictOf(op.name);
-      if (verdict === op.verdict) return;
-      op.verdict = verdict;
       const group = elements[number];
-      group.setAttribute('data-verdict', verdict);
-      group.querySelector('.halo').setAttribute('d', outline(op, verdict, 5));
-      group.querySelector('.box').setAttribute('d', outline(op, verdict, 0));
-      group.querySelector('.type').textContent = (VERDICT_SIGNS[verdict] || '') + op.type;
+      if (op.verdict) group.setAttribute('data-verdict', op.verdict);
+      else group.removeAttribute('data-verdict');
+      group.querySelector('.halo').setAttribute('d', outline(op, op.verdict, 5));
+      group.querySelector('.box').setAttribute('d', outline(op, op.verdict, 0));
+      group.querySelector('.type').textContent = boxTitle(op);
     });
+    minimap.later();
+  }
+  function highlight(places) {
+    elements.forEach((group, number) => group.toggleAttribute('data-together', places.has(number)));
   }
   // Marks by place: start, end, between, or 'start end' for an op that is both: its data-mark is start, and it has data-end.
   function mark(marks) {
@@ -148,27 +170,39 @@ function drawNetwork(holder, drawing, select) {
     }
   };
 
+  const now = {zoomTo, zoomBy: (factor, x, y) => zoomTo(scale * factor, x, y), zoom, fit};
+  const minimap = holder.minimap || (holder.minimap = new Minimap(holder));
+  if (!holder.now) listenTo(holder);
+  holder.now = now;
+  svg.addEventListener('click', (event) => {
+    if (holder.dataset.dragged) return;
+    const group = event.target.closest('[data-place]'), frame = event.target.closest('text') && event.target.closest('[data-fold]');
+    if (group) acts.choose(Number(group.dataset.place));
+    else if (frame) acts.fold(Number(frame.dataset.fold));
+  });
+  minimap.show(drawing, {scale: () => scale, margin});
+  zoomTo(scale, 0, 0);
+  const onScreen = (x, y) => [(x + margin) * scale - holder.scrollLeft, (y + margin) * scale - holder.scrollTop];
+  return {zoom, fit, centre, show, repaint, highlight, mark, onScreen, scale: () => scale};
+}
+
+// Keys, wheel and fingers act on what the holder shows now.
+function listenTo(holder) {
   holder.addEventListener('wheel', (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     const box = holder.getBoundingClientRect();
-    zoomTo(scale * Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+    holder.now.zoomBy(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
   }, {passive: false});
   holder.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== holder) return;
-    const keys = {'+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), '0': fit};
+    const keys = {'+': () => holder.now.zoom(1.25), '=': () => holder.now.zoom(1.25), '-': () => holder.now.zoom(0.8), '0': () => holder.now.fit()};
     if (keys[event.key]) {
       event.preventDefault();
       keys[event.key]();
     }
   });
-  dragAndPinch(holder, (factor, x, y) => zoomTo(scale * factor, x, y));
-  svg.addEventListener('click', (event) => {
-    const group = event.target.closest('[data-op]');
-    if (group && !holder.dataset.dragged) select(Number(group.dataset.place));
-  });
-  zoomTo(1, 0, 0);
-  return {zoom, fit, centre, show, colour, mark, count: drawing.ops.length};
+  dragAndPinch(holder, (factor, x, y) => holder.now.zoomBy(factor, x, y));
 }
 
 // A mouse drags, two fingers zoom; one finger pans as the browser does it.
@@ -212,17 +246,34 @@ function dragAndPinch(holder, zoomBy) {
   }
 }
 
-// The buttons above a network; `network` is what drawNetwork() returned, or a function that returns it.
-function networkTools(network) {
-  const now = () => (typeof network === 'function' ? network() : network);
+// The buttons above a network; network() returns what showNetwork() returned, select(number) shows an op everywhere.
+function networkTools(network, select) {
   const button = (text, label, act) => {
     const made = make('button', {type: 'button', 'aria-label': label, title: label}, text);
     made.addEventListener('click', act);
     return made;
   };
-  return make('div', {class: 'network-tools'}, [
-    button('+', 'zoom in (+)', () => now().zoom(1.25)),
-    button('−', 'zoom out (-)', () => now().zoom(0.8)),
-    button('all', 'show the whole network (0)', () => now().fit()),
+  const go = (step) => { const next = network().nextFailing(step); if (next !== null) select(next); };
+  const failing = button('', 'the next op outside its limits (f; the one before: Shift + f)', () => go(1));
+  // Its text names it.
+  failing.removeAttribute('aria-label');
+  failing.dataset.next = 'fail';
+  const folding = [button('fold', 'fold all groups', () => network().foldAll(true)), button('unfold', 'unfold all groups', () => network().foldAll(false))];
+  const bar = make('div', {class: 'network-tools'}, [
+    button('+', 'zoom in (+)', () => network().zoom(1.25)),
+    button('−', 'zoom out (-)', () => network().zoom(0.8)),
+    button('all', 'all of the network (0)', () => network().fit()), ...folding, failing,
   ]);
+  return {
+    bar, go,
+    // Offer what the network that is drawn now has.
+    offer(count) {
+      failing.hidden = !count;
+      failing.textContent = 'next failing (' + count + ')';
+      if (!network()) return;
+      for (const each of folding) each.hidden = !network().folds;
+      folding[1].disabled = Boolean(network().tooMany());
+      folding[1].title = network().tooMany() || 'unfold all groups';
+    },
+  };
 }

@@ -7,50 +7,87 @@ function searchTexts(op) {
   const lower = (text) => text.toLowerCase();
   return {
     name: lower(op.name),
+    verdict: words(op.verdict || ''),
     about: lower([op.type, ...(op.originals || [])].join('\n')),
     parameters: op.parameters.map(([key, value]) => lower(key + ': ' + value)),
   };
 }
 
-// The numbers of the ops that a text finds, best first, each with the parameter that it was found by.
+// How well a text finds an op: [rank from 0, the parameter that it was found by or null]; null where it does not.
+function searchRank(own, text) {
+  if (own.name === text) return [0, null];
+  if (own.verdict === text) return [1, null];
+  if (own.name.startsWith(text)) return [2, null];
+  if (own.name.includes(text)) return [3, null];
+  if (own.about.includes(text)) return [4, null];
+  const at = own.parameters.findIndex((entry) => entry.includes(text));
+  return at >= 0 ? [5, at] : null;
+}
+
+// The numbers of the ops that a text finds, else all its words, best first, each with the parameter that it was found by.
 function searchOps(texts, wanted) {
-  const text = wanted.trim().toLowerCase();
+  const text = wanted.trim().toLowerCase(), parts = wordsOf(wanted);
   if (!text) return texts.map((_, number) => [number, null]);
-  const found = [[], [], [], [], []];
+  const found = [[], [], [], [], [], [], []];
   texts.forEach((own, number) => {
-    if (own.name === text) found[0].push([number, null]);
-    else if (own.name.startsWith(text)) found[1].push([number, null]);
-    else if (own.name.includes(text)) found[2].push([number, null]);
-    else if (own.about.includes(text)) found[3].push([number, null]);
-    else {
-      const at = own.parameters.findIndex((entry) => entry.includes(text));
-      if (at >= 0) found[4].push([number, at]);
-    }
+    const [rank, at] = searchRank(own, text) || [6, null], each = rank < 6 ? [] : parts.map((part) => searchRank(own, part));
+    if (each.every(Boolean)) found[rank].push([number, rank < 6 ? at : each.map(([, parameter]) => parameter).find((parameter) => parameter !== null) ?? null]);
   });
   return found.flat();
+}
+
+// The sign of a verdict before a name; the word is read out.
+function verdictMark(verdict) {
+  return verdict ? [make('span', {class: 'verdict', 'data-is': verdict, role: 'img', 'aria-label': words(verdict)}), ' '] : [];
 }
 
 function startPage(data) {
   const ops = data.ops;
   const byId = (id) => document.getElementById(id);
   const texts = ops.map(searchTexts);
-  const places = new Map(data.drawing.ops.map((op, place) => [op.number, place]));
   const choice = makeChoice(data);
   let selected = null, matches = [], listed = 0, active = 0, opener = byId('graph');
 
   byId('plain').remove();
   byId('workbench').hidden = false;
-  const network = drawNetwork(byId('graph'), data.drawing, (place) => select(data.drawing.ops[place].number, true));
-  const tools = networkTools(network);
-  tools.append(make('span', {class: 'quiet'}, 'drag or scroll to move, Ctrl + wheel or two fingers to zoom'));
-  byId('tools').append(tools);
+  let network = null;
+  const tools = networkTools(() => network, (number) => select(number));
+  network = showNetwork(byId('graph'), data.network, select, (count) => tools.offer(count));
+  tools.offer(ops.filter((op) => op.verdict === 'fail').length);
+  tools.bar.append(make('span', {class: 'quiet'}, 'drag or scroll to move, Ctrl + wheel or two fingers to zoom'));
+  byId('tools').append(tools.bar);
 
+  // Show an op, and name it in the address.
   function select(number, still) {
+    const address = number === null ? location.pathname + location.search : addressOf(number);
+    if (address !== location.hash && (number !== null || location.hash)) history.pushState(null, '', address);
+    byId('address').hidden = true;
+    look(number, still);
+  }
+
+  function addressOf(number) {
+    return '#op-' + encodeURIComponent(ops[number].name);
+  }
+
+  // Show the op that the address names; say so where there is none.
+  function follow() {
+    const named = /^#op-(.+)$/.exec(location.hash);
+    let name = null;
+    try { name = named && decodeURIComponent(named[1]); } catch (error) { name = named[1]; }
+    const number = name === null ? -1 : ops.findIndex((op) => op.name === name);
+    byId('address').hidden = name === null || number >= 0;
+    byId('address').textContent = name === null ? '' : 'The address names the op ' + shortened(name, LONGEST_WORD) + ', which is not in this network.';
+    if (number >= 0 || name === null) look(number >= 0 ? number : null);
+    return number >= 0;
+  }
+
+  function look(number, still) {
     selected = number;
     if (document.activeElement === byId('search')) opener = byId('search');
     else if (document.activeElement === byId('graph')) opener = byId('graph');
-    network.show(number === null || !places.has(number) ? null : places.get(number), still);
+    network.show(number, still);
     showDetail();
+    if (original) original.show(number);
   }
 
   function choose(number, which) {
@@ -58,6 +95,10 @@ function startPage(data) {
     showChoice();
     showDetail();
   }
+
+  // What is told of an op of the original model, in the place of a compiled one.
+  const original = showOriginal(data, select, (parts) => byId('detail').replaceChildren(...parts));
+  byId('workbench').toggleAttribute('data-beside', original !== null);
 
   const shortNames = shortenedAll(ops.map((op) => op.name), 120), named = (number) => shortNames.get(ops[number].name) || '(an op without a name)';
 
@@ -76,12 +117,12 @@ function startPage(data) {
     }
     const op = ops[selected];
     holder.dataset.op = op.name;
-    const parts = [make('h2', {class: 'name'}, printable(op.name) || named(selected)), make('p', {}, 'type ' + printable(op.type))];
-    if (!places.has(selected)) parts.push(make('p', {class: 'quiet'}, 'It lies outside the part that is drawn.'));
+    const parts = [make('h2', {class: 'name'}, printable(op.name) || named(selected)), make('p', {}, ['type ' + printable(op.type) + ' · ', make('a', {href: addressOf(selected)}, 'link')])];
+    if (!network.has(selected)) parts.push(make('p', {class: 'quiet'}, 'A constant that no op reads is not drawn.'));
     parts.push(chooseButtons(selected));
     if (op.originals && op.originals.length) {
       parts.push(make('h3', {}, op.originals.length > 1 ? `from ${op.originals.length} original ops` : 'original op'));
-      parts.push(make('ul', {}, op.originals.map((name) => make('li', {class: 'name'}, printable(name)))));
+      parts.push(make('ul', {}, op.originals.map((name) => make('li', {class: 'name'}, [(original && original.link(name)) || printable(name)]))));
     } else if (op.originals) {
       parts.push(make('p', {class: 'quiet'}, 'The compiler made it: no original op is behind it.'));
     }
@@ -117,6 +158,7 @@ function startPage(data) {
       parts.push(make('ul', {}, op.inputs.map(([producer, words]) => make('li', {}, [
         make('span', {class: 'words'}, printable(words) || 'a tensor'), ...(producer === null ? [] : [' of ', link(producer)])]))));
     }
+    if (op.weights) parts.push(make('h3', {}, 'weights'), make('p', {class: 'words'}, printable(op.weights)));
     const readers = choice.readers[selected];
     if (op.outputs.length) {
       parts.push(make('h3', {}, 'gives'));
@@ -159,8 +201,7 @@ function startPage(data) {
   }
 
   function showChoice() {
-    const marks = new Map([...choice.marks()].filter(([number]) => places.has(number)).map(([number, mark]) => [places.get(number), mark]));
-    network.mark(marks);
+    network.mark(new Map(choice.marks()));
     const holder = byId('choosing');
     if (choice.start === null && choice.end === null) {
       holder.replaceChildren(make('p', {class: 'quiet'}, 'Choose where a part of the network starts and where it ends: the command for it appears here.'));
@@ -205,7 +246,7 @@ function startPage(data) {
     holder.replaceChildren(...shown.map(([number, parameter], at) => {
       const op = ops[number];
       const about = parameter === null ? shortened(op.type, 60) : printable(op.parameters[parameter].join(': ').slice(0, 120));
-      const option = make('div', {role: 'option', id: 'result-' + at, 'aria-selected': 'false', 'data-number': number}, [make('span', {class: 'name'}, named(number)), ' ', make('small', {}, about)]);
+      const option = make('div', {role: 'option', id: 'result-' + at, 'aria-selected': 'false', 'data-number': number}, [...verdictMark(op.verdict), make('span', {class: 'name'}, named(number)), ' ', make('small', {}, about)]);
       return option;
     }));
     const more = matches.length - shown.length;
@@ -245,6 +286,7 @@ function startPage(data) {
     const next = (step) => select(selected === null ? 0 : Math.max(0, Math.min(ops.length - 1, selected + step)));
     if (event.key === 'n') next(1);
     else if (event.key === 'p') next(-1);
+    else if (event.key === 'u') network.foldAround();
     else if (event.key === 's' && selected !== null) choose(selected, 'start');
     else if (event.key === 'e' && selected !== null) choose(selected, 'end');
     else return;
@@ -256,6 +298,11 @@ function startPage(data) {
       select(null);
       if (inside) opener.focus({preventScroll: true});
     }
+    const writing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName), held = event.ctrlKey || event.metaKey || event.altKey;
+    if (event.key.toLowerCase() === 'f' && !writing && !held) {
+      event.preventDefault();
+      tools.go(event.shiftKey ? -1 : 1);
+    }
     if (event.key === '/' && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) {
       event.preventDefault();
       byId('search').focus();
@@ -266,17 +313,21 @@ function startPage(data) {
   showMatches();
   showChoice();
   byId('results').scrollTop = 0;
-  if (data.first !== null) {
-    select(data.first);
+  window.addEventListener('popstate', follow);
+  if (follow()) {
+    showMatches(selected);
+    requestAnimationFrame(() => activate(active));
+  } else if (data.first !== null) {
+    look(data.first);
     showMatches(data.first);
     // Heights of entries that were not in sight are guessed until now.
     requestAnimationFrame(() => activate(active));
   }
   else {
     showDetail();
-    if (network.count) network.centre(0);
+    network.top();
   }
-  window.scrollTo(0, 0);
+  if (byId('address').hidden) window.scrollTo(0, 0);
 }
 
 readData('network').then((data) => {

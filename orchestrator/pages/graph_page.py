@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..naming import printable
+from .folding import constants_of, network_shown
 from .graph_result import GraphResult, doubt
 from .models import OM, PageModel
-from .network import MOST_DRAWN, Flow, NetworkOp, drawing, near
+from .network import Flow, NetworkOp
 from .shell import page, text
 
 _PLAIN_ROWS = 500
 _STYLES = ("base.css", "graph.css", "graph_page.css")
-_SCRIPTS = ("common.js", "graph.js", "graph_choice.js", "graph_page.js")
+_SCRIPTS = ("common.js", "minimap.js", "graph.js", "folding.js", "graph_choice.js", "graph_original.js", "graph_page.js")
 _KINDS = {OM: "the device's ops", "caffe": "a Caffe net", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
 
 
@@ -37,25 +38,55 @@ class Commands(NamedTuple):
     shapes_told: bool
 
 
-def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResult] = None) -> str:
-    """Return the page of a model as HTML."""
+def graph_page(
+    model: PageModel, commands: Commands, result: Optional[GraphResult] = None, original: Optional[PageModel] = None
+) -> str:
+    """Return the page of a model as HTML, with the original one that it was compiled from beside it."""
     ops = _with_shapes(model, result) if result is not None else model.ops
     verdicts = _verdicts(model, result) if result is not None else {}
     bad = [number for number, op in enumerate(ops) if verdicts.get(op.name) == "fail"]
-    chosen = near(ops, bad[:1] or [0], MOST_DRAWN) if len(ops) > MOST_DRAWN else None
     data = {
-        "ops": [dict(_asking(model, number, result), name=op.name) for number, op in enumerate(ops)],
-        "drawing": drawing(ops, verdicts, chosen),
+        "ops": [
+            dict(_asking(model, number, result), name=op.name, verdict=verdicts.get(op.name), weights=op.weights)
+            for number, op in enumerate(ops)
+        ],
+        "network": network_shown(ops, verdicts),
         "rows": _rows(model, result),
         "submodel": commands.submodel,
         "noSubmodel": commands.no_submodel,
         "config": commands.config,
         "shapes": not commands.shapes_told,
         "first": bad[0] if bad else None,
+        "original": None if original is None else _beside(model, original, {} if result is None else _verdicts(original, result)),
     }
     title = printable(model.name or model.path)
     doubtful = "" if result is None else doubt(model, result)
-    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen, doubtful), {"network": data}, _STYLES, _SCRIPTS)
+    return page("%s: the network" % title, _body(model, ops, verdicts, title, doubtful), {"network": data}, _STYLES, _SCRIPTS)
+
+
+def _beside(model: PageModel, original: PageModel, verdicts: Dict[str, str]) -> Dict[str, Any]:
+    """Return the original model's network, and by the number of each compiled op the numbers of the original ones in it."""
+    constants = constants_of(original.ops)
+    numbers: Dict[str, List[int]] = {}
+    for number, op in enumerate(original.ops):
+        numbers.setdefault(op.name, []).append(number)
+    sources = [[number for name in detail["originals"] or () for number in numbers.get(name, ())] for detail in model.details]
+    return {
+        "name": printable(original.name or original.path),
+        "ops": [
+            {
+                "name": op.name,
+                "type": op.type,
+                "inputs": [flow.source for flow in op.inputs],
+                "outputs": found["outputs"],
+                "weights": op.weights,
+                "constant": number in constants,
+            }
+            for number, (op, found) in enumerate(zip(original.ops, original.details))
+        ],
+        "network": network_shown(original.ops, verdicts),
+        "sources": sources,
+    }
 
 
 def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
@@ -107,14 +138,12 @@ def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
 
 
 def _body(
-    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]], doubtful: str
+    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, doubtful: str
 ) -> str:
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
     found = ["%d of them outside their limits" % failing] if failing else []
     found += ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
-    if chosen is not None:
-        found.append("drawn are the %d ops nearest to the first %s; the search finds all" % (len(chosen), "bad one" if failing else "one"))
     line = "; ".join([counts, *found])
     note = '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:]) if doubtful else ""
     return _BODY % {"title": text(title), "line": text(line), "note": note, "plain": _plain(ops, model.details, verdicts)}
@@ -142,6 +171,7 @@ def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts
 _BODY = """<header>
 <h1 class="name">%(title)s</h1>
 <p class="quiet">%(line)s</p>%(note)s
+<p id="address" class="problem" role="alert" hidden></p>
 </header>
 <main class="workbench" id="workbench" hidden>
 <div class="side">
@@ -153,13 +183,22 @@ _BODY = """<header>
 <div id="results" role="listbox" aria-label="ops"></div>
 </section>
 <section id="detail" aria-label="the chosen op" tabindex="-1"></section>
+<section id="fusions" aria-label="what was fused into what"></section>
 </div>
 <div class="sheet">
 <section class="choosing" id="choosing" aria-label="start and end"></section>
 <section class="drawing" aria-label="the network">
+<h2 id="compiled-head" hidden>Compiled model</h2>
 <div id="tools"></div>
 <div class="network" id="graph" tabindex="0" role="group" aria-label="the network: plus and minus zoom, 0 shows all, arrows move,
- n and p go to the next and the previous op, s and e choose start and end"></div>
+ n and p go to the next and the previous op, f and Shift f to the next and the previous op outside its limits, u folds the group around
+ the op, s and e choose start and end"></div>
+</section>
+<section class="drawing" id="beside" aria-labelledby="beside-head" hidden>
+<h2 id="beside-head"></h2>
+<div id="beside-tools"></div>
+<div class="network" id="original" tabindex="0" role="group" aria-label="the original network: plus and minus zoom, 0 shows all,
+ arrows move"></div>
 </section>
 </div>
 </main>

@@ -2,34 +2,13 @@
 
 const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000, OVERVIEW_SHARE = 50;
 
-// How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
-function rowLink(rows, row) {
-  const op = '#op-' + encodeURIComponent(rows.text('op', row));
-  return worstRow(rows, rows.text('op', row)) === row ? op : op + '&' + encodeURIComponent(rowPart(rows, row));
-}
-
-function rowPart(rows, row) {
-  return [rows.text('tensor', row), ...rows.places[rows.place(row)].map((part) => part || '')].join(' ');
-}
-
-// The row that an address names, null where there is none (yet).
-function linkedRow(rows, fragment) {
-  const found = /^#op-([^&]+)(?:&(.+))?$/.exec(fragment);
-  if (!found) return null;
-  let op, part;
-  try { [op, part] = found.slice(1).map((text) => (text === undefined ? null : decodeURIComponent(text))); } catch (error) { return null; }
-  if (part === null) return worstRow(rows, op);
-  for (let row = 0; row < rows.length; row++) if (rows.text('op', row) === op && rowPart(rows, row) === part) return row;
-  return null;
-}
-
 class LivePage {
   constructor(id) {
     this.id = id;
     this.api = API + '/runs/' + encodeURIComponent(id);
     this.rows = new LiveRows();
     this.extra = {suspects: [], limits: this.rows.limits, details: {}, commands: {}, graphs: [],
-      link: (row) => rowLink(this.rows, row), find: (fragment) => linkedRow(this.rows, fragment)};
+      link: (row) => rowLink(this.rows, row), find: (fragment) => this.linked(fragment), lacking: () => this.lacking()};
     this.waiting = [];
     this.last = 0;
     this.read = 0;
@@ -144,8 +123,18 @@ class LivePage {
       location.reload();
     }
     if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read: the others are not as they were stored. The same command again compares them anew.';
-    else if (location.hash.startsWith('#op-') && linkedRow(this.rows, location.hash) === null) this.at('connection').textContent = 'The address names an op that has no row here.';
     this.suspects(true);
+    if (this.shown && location.hash !== this.followed) this.shown.detail.follow();
+    else if (!this.shown && namesRow(location.hash)) tellAddress(location.hash, this.lacking());
+  }
+
+  // The row that an address names. Numbers are those of the table, which has all rows only when the run has ended.
+  linked(fragment) {
+    return this.run.state === 'running' && fragment.startsWith('#row-') ? null : linkedRow(this.rows, fragment);
+  }
+
+  lacking() {
+    return this.run.state === 'running' ? 'has no row so far' : 'has no row here';
   }
 
   // A run that has ended may be begun anew or go on; one that nobody sees is asked about in a while.
@@ -218,6 +207,7 @@ class LivePage {
       .filter(([name]) => now[name]).flatMap(([name, is, text], at) => [at ? ' · ' : '', make('span', {class: 'count'}, [now[name] + ' ', make('span', {class: 'verdict', 'data-is': is}, text)])]);
     const shown = broken ? 'the run cannot be read' : now.verdict ? now.verdict + (said ? ' ' + said : '') : 'running, no failures so far';
     const done = [];
+    if (now.ops) done.push(now.ops.come + ' of ' + plural(now.ops.expected, 'op'));
     if (now.files_done) done.push(now.files_done + (now.files_expected ? ' of ' + now.files_expected : '') + ' files');
     if (now.bytes_done) done.push(bytesText(now.bytes_done) + (now.bytes_expected ? ' of ' + bytesText(now.bytes_expected) : ''));
     const bar = now.progress === null || now.progress === undefined ? [] : [make('progress', {max: 1, value: now.progress, 'aria-label': 'progress'})];

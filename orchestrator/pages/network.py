@@ -11,9 +11,6 @@ from ..naming import printable
 from ..shortening import shorten_all
 from .layout import PORTS, lay_out
 
-MOST_DRAWN = 3000
-"""So many ops are drawn at once; of larger networks a part."""
-
 _LINE = 30
 _LABEL = 36
 _MOST_LINES = 4
@@ -26,6 +23,7 @@ _PADDING = 22.0
 _LEAST_WIDTH = 90.0
 _ROOM = 30.0
 _MOST_LABELS = 12
+_MOST_WEIGHTS = 3
 
 
 class Flow(NamedTuple):
@@ -47,6 +45,8 @@ class NetworkOp(NamedTuple):
         The numbers of the ops that it only waits for.
     origins
         The original ops that it came from, as words; empty where they would only repeat its name.
+    weights
+        The shapes of its weights, as words.
     """
 
     name: str
@@ -54,6 +54,7 @@ class NetworkOp(NamedTuple):
     inputs: Tuple[Flow, ...]
     controls: Tuple[int, ...] = ()
     origins: str = ""
+    weights: str = ""
 
 
 def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
@@ -85,6 +86,12 @@ def desc_text(desc: Mapping[str, Any]) -> str:
     if not (desc["shape"] or desc["layout"] or desc["dtype"]):
         return ""
     return " ".join([",".join(map(str, desc["shape"])) or "scalar", desc["layout"]]).rstrip()
+
+
+def weight_words(shapes: Sequence[str]) -> str:
+    """Return the shapes of an op's weights as one line."""
+    more = len(shapes) - _MOST_WEIGHTS
+    return " · ".join(shapes[:_MOST_WEIGHTS]) + (" and %d more" % more if more > 0 else "")
 
 
 def origin_words(name: str, originals: Optional[Sequence[str]]) -> str:
@@ -134,9 +141,10 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
     Returns
     -------
     dict
-        ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type", "lines", "origins", "x", "y", "width",
-        "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn; an edge
-        ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits for is null.
+        ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type", "lines", "origins", "weights", "x", "y",
+        "width", "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn;
+        an edge ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits
+        for is null.
     """
     numbers = list(range(len(ops))) if chosen is None else list(chosen)
     place = {number: index for index, number in enumerate(numbers)}
@@ -154,9 +162,9 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
     for number, inner, entering in zip(numbers, lines, labels):
         op = ops[number]
         titles[number] = _cut(printable(op.type), _LINE)
-        longest = max(map(_columns, [*inner, titles[number] + "   ", op.origins]))
+        longest = max(map(_columns, [*inner, titles[number] + "   ", op.origins, op.weights]))
         width = max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *entering])
-        sizes.append((width, _PADDING / 2 + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins))))
+        sizes.append((width, _PADDING / 2 + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins) + bool(op.weights))))
     rows = [_label_rows(entering, width) for entering, (width, _) in zip(labels, sizes)]
     layout = lay_out(sizes, [(source, target) for source, target, _ in edges], [_ROOM + _LABEL_HEIGHT * count for count in rows])
     missing = _missing(ops, place)
@@ -167,6 +175,7 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
             "type": titles[number],
             "lines": inner,
             "origins": ops[number].origins,
+            "weights": ops[number].weights,
             "x": x,
             "y": y,
             "width": round(size[0], 1),

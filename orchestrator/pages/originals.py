@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..adapters.caffe.shapes import top_shapes
+from ..adapters.caffe.shapes import top_shapes, weight_shapes
 from ..dumps.golden import GoldenSet
 from ..errors import GoldwatchError, InputError
 from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters, onnx_parameters
@@ -13,7 +13,7 @@ from ..submodel.cut import Shape, Value
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import MODEL_INPUTS, Original
 from ..submodel.tf_original import TfOriginal
-from .network import Flow, NetworkOp
+from .network import Flow, NetworkOp, weight_words
 
 
 def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[List[NetworkOp], List[Dict[str, Any]]]:
@@ -24,6 +24,8 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
     first = len(fields)
 
     declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
+    parameters = _parameters(original)
+    constants = _constant_shapes(original, parameters)
 
     def tensor(value: Value, reader: int = -1, place: int = 0) -> str:
         number, index = value
@@ -36,7 +38,7 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
     def words(value: Value, name: str) -> str:
         shape = shapes.get(value)
         layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
-        return declared.get(name) or name if shape is None else "%s%s" % (shape_words(shape), layout)
+        return declared.get(name) or constants.get(value[0]) or name if shape is None else "%s%s" % (shape_words(shape), layout)
 
     known = original.shapes()
 
@@ -57,9 +59,8 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
     details = [
         detail("input", [], [words((-1, index), fields[index])], [], no_choice("an input of the net is no node")) for index in range(first)
     ]
-    parameters = _parameters(original)
     for number, name in enumerate(original.names):
-        flows, inputs = [], []
+        flows, inputs, weights = [], [], _layer_weights(original, number, shapes) if isinstance(original, CaffeOriginal) else []
         for place, value in enumerate(original.graph.sources[number]):
             producer, index = value
             own = tensor(value, number, place)
@@ -67,8 +68,10 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
             inputs.append([source, _named(words(value, own), own), own, asked(value, own)])
             if source is not None:
                 flows.append(Flow(source, words(value, own), index))
+            elif own in declared:
+                weights.append(declared[own])
         controls = tuple(other + first for other in original.controls[number]) if isinstance(original, TfOriginal) else ()
-        ops.append(NetworkOp(name, original.types[number], tuple(flows), controls))
+        ops.append(NetworkOp(name, original.types[number], tuple(flows), controls, weights=weight_words(weights)))
         choice = choice_of(name) if len(original.numbers(name)) == 1 else no_choice("several nodes have this name")
         tensors = original.tensors[number]
         outputs = [_named(words((number, index), own), own) for index, own in enumerate(tensors)]
@@ -94,6 +97,29 @@ def _declared(original: OnnxOriginal) -> Dict[str, str]:
     values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
     found = {value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape) for value in values if value.shape}
     return dict(found, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()})
+
+
+def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[int, str]:
+    """Return the shapes of the values that constant nodes hold, as words, by the node's number."""
+    if isinstance(original, OnnxOriginal):
+        nodes = original.model.graph.nodes
+        first = len(original.names) - len(nodes)
+        return {at: shape_words(node.tensors["value"].dims) for at, node in enumerate(nodes, first) if "value" in node.tensors}
+    if isinstance(original, CaffeOriginal):
+        return {}
+    # "float32 3,3,64,128"
+    values = {number: dict(own).get("value", "") for number, own in enumerate(parameters) if original.types[number] == "Const"}
+    return {number: value.split(" ")[-1] for number, value in values.items() if value}
+
+
+def _layer_weights(original: CaffeOriginal, number: int, shapes: Dict[Value, Shape]) -> List[str]:
+    """Return the shapes of a layer's weights, as Caffe derives them from its parameters and its bottom; none where these do not tell."""
+    sources = original.graph.sources[number]
+    bottom = shapes.get(sources[0]) if sources else None
+    try:
+        return [] if bottom is None else [shape_words(shape) for shape in weight_shapes(original.net.layers[number], bottom)]
+    except InputError:
+        return []
 
 
 def _named(words: str, tensor: str) -> str:

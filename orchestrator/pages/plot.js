@@ -1,9 +1,22 @@
 // The error of every op along the network: several metrics over the order of the ops, on a scale of powers of ten.
 
-const PLOT_LEFT = 52, PLOT_RIGHT = 14, PLOT_TOP = 16, PLOT_BOTTOM = 34, LEAST_SPAN = 4, MOST_SERIES = 4;
+const PLOT_LEFT = 52, PLOT_RIGHT = 14, PLOT_TOP = 16, PLOT_BOTTOM = 34, LEAST_SPAN = 4, MOST_SERIES = 4, MOST_LINES = 8;
+
+// For each row of one run that of the same tensor in another: of several that are alike each its own.
+function sameTensor(rows, of, mine) {
+  const waiting = new Map(), found = new Map(), key = (all, row) => all.kind(row) + ' ' + all.text('tensor', row);
+  for (const row of of) {
+    const name = key(rows, row);
+    if (!waiting.has(name)) waiting.set(name, []);
+    waiting.get(name).push(row);
+  }
+  for (const row of mine.of) found.set(row, (waiting.get(key(mine.rows, row)) || []).shift());
+  return (row) => { const other = found.get(row); return other === undefined ? null : other; };
+}
 
 class Plot {
-  // parts: {frame: what can have the focus, choice: where the metrics are chosen, status}; open(row) shows a row.
+  // parts: {frame: what can have the focus, choice: where the metrics are chosen, status, axis: what stands below, {words, noun, label(item)}
+  // where it is not the network}; open(row) shows a row.
   // marked: rows to mark as suspects. limits: {metric: limit} to draw.
   constructor(rows, parts, open, marked, limits) {
     this.rows = rows;
@@ -11,7 +24,11 @@ class Plot {
     this.open = open;
     this.marked = marked;
     this.limits = limits;
+    this.axis = parts.axis || {words: 'tensors in the order of the network', noun: 'tensor', label: (item, at) => String(at + 1)};
     this.items = [];
+    this.others = [];
+    this.legend = make('p', {class: 'legend', hidden: ''});
+    parts.frame.before(this.legend);
     this.cursor = -1;
     this.pointers = new Map();
     this.chosen = ['CosineSimilarity', 'RelativeEuclideanDistance'].filter((name) => rows.metrics[name]);
@@ -21,8 +38,11 @@ class Plot {
     this.listen();
   }
 
-  // Show these rows, in this order; where they only grew, what was zoomed stays.
-  show(items) {
+  // Show these rows, in this order; where they only grew, what was zoomed stays. Others are shown beside them by one metric:
+  // {name, rows, rowOf(item): their row of the same tensor or null}; own is what these rows are called then.
+  show(items, others = [], own = '') {
+    this.own = own;
+    this.others = others.slice(0, MOST_LINES - 1);
     const grew = this.items.length && items[0] === this.items[0] && items.length >= this.items.length;
     const zoomed = grew && (this.from > 0 || this.to < this.items.length - 1);
     this.items = items;
@@ -37,7 +57,8 @@ class Plot {
       const button = make('button', {type: 'button', 'data-plot': name, 'aria-pressed': 'false'}, distanceHeading(name));
       button.addEventListener('click', () => {
         const at = this.chosen.indexOf(name);
-        if (at >= 0 && this.chosen.length > 1) this.chosen.splice(at, 1);
+        if (this.others.length) this.chosen = [name];
+        else if (at >= 0 && this.chosen.length > 1) this.chosen.splice(at, 1);
         else if (at < 0) this.chosen = [...this.chosen.slice(-(MOST_SERIES - 1)), name];
         this.pressed();
         this.drawing.draw();
@@ -50,10 +71,35 @@ class Plot {
 
   pressed() {
     for (const button of this.parts.choice.children) {
-      const at = this.chosen.indexOf(button.dataset.plot);
+      const at = this.shownMetrics().indexOf(button.dataset.plot);
       button.setAttribute('aria-pressed', at >= 0);
-      button.dataset.series = at >= 0 ? at + 1 : '';
+      button.dataset.series = at >= 0 && !this.others.length ? at + 1 : '';
     }
+  }
+
+  shownMetrics() {
+    return this.others.length ? this.chosen.slice(-1) : this.chosen;
+  }
+
+  // What is drawn: a line for each metric, or one for these rows and for each of the others.
+  lines() {
+    const mine = {name: this.own, rows: this.rows, rowOf: (row) => row}, [metric] = this.shownMetrics();
+    if (this.others.length) return [mine, ...this.others].map((one) => ({...one, metric}));
+    return this.chosen.map((name) => ({...mine, name: distanceHeading(name), metric: name}));
+  }
+
+  valueOf(line, item) {
+    const row = line.rowOf(item);
+    return row === null ? null : line.rows.metric(line.metric, row);
+  }
+
+  fails(line, item) {
+    return line.rows.isOutside(line.metric, line.rowOf(item));
+  }
+
+  tellLines() {
+    this.legend.hidden = !this.others.length;
+    this.legend.replaceChildren(...(this.others.length ? this.lines() : []).flatMap((line, at) => [make('span', {class: 'series-' + (at + 1)}, ['●']), ' ' + line.name + ' ']));
   }
 
   span(from, to) {
@@ -64,8 +110,10 @@ class Plot {
     this.parts.frame.dataset.from = this.from;
     this.parts.frame.dataset.to = this.to;
     const count = this.items.length;
+    this.pressed();
+    this.tellLines();
     this.parts.status.textContent = !count ? 'nothing was compared'
-      : this.from === 0 && this.to === last ? (count === 1 ? '1 tensor' : 'all ' + count + ' tensors') : 'tensors ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
+      : this.from === 0 && this.to === last ? (count === 1 ? '1 ' + this.axis.noun : 'all ' + count + ' ' + this.axis.noun + 's') : this.axis.noun + 's ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
     this.drawing.draw();
   }
 
@@ -92,13 +140,13 @@ class Plot {
 
   paint(context, width, height) {
     const bottom = height - PLOT_BOTTOM;
-    const values = [];
-    for (const name of this.chosen) {
-      for (let at = this.from; at <= this.to; at++) values.push(this.items.length ? this.rows.metric(name, this.items[at]) : null);
+    const values = [], lines = this.lines();
+    for (const line of lines) {
+      for (let at = this.from; at <= this.to; at++) values.push(this.items.length ? this.valueOf(line, this.items[at]) : null);
     }
     // A limit is always in sight, however far from it the values are.
-    values.push(...this.chosen.map((name) => this.limits[name]).filter((limit) => typeof limit === 'number' && limit > 0));
-    const axis = this.axis = new LogAxis(values, bottom, PLOT_TOP);
+    values.push(...this.shownMetrics().map((name) => this.limits[name]).filter((limit) => typeof limit === 'number' && limit > 0));
+    const axis = this.scale = new LogAxis(values, bottom, PLOT_TOP);
     context.textBaseline = 'middle';
     for (const [y, said] of axis.marks(26)) {
       context.strokeStyle = token('line');
@@ -114,7 +162,8 @@ class Plot {
     this.paintOrder(context, width, bottom);
     this.paintMarked(context, bottom);
     this.paintLimits(context, width, bottom);
-    this.chosen.forEach((name, at) => this.paintSeries(context, name, token('series-' + (at + 1)), width));
+    // These rows lie on top of others.
+    lines.map((line, at) => [line, token('series-' + (at + 1))]).reverse().forEach(([line, colour]) => this.paintSeries(context, line, colour, width));
     this.paintLimitWords(context);
     if (this.selecting) {
       const [a, b] = this.selecting;
@@ -142,11 +191,11 @@ class Plot {
     const rough = span / most, power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
     const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough));
     for (let at = Math.ceil((this.from + 1) / step) * step - 1; at <= this.to; at += step) {
-      const half = context.measureText(String(at + 1)).width / 2;
-      if (at >= this.from) context.fillText(String(at + 1), Math.min(this.x(at), width - PLOT_RIGHT - half), bottom + 12);
+      const label = at >= this.from ? this.axis.label(this.items[at], at) : '', half = context.measureText(label).width / 2;
+      if (at >= this.from) context.fillText(label, Math.min(this.x(at), width - PLOT_RIGHT - half), bottom + 12);
     }
     context.textAlign = 'right';
-    context.fillText('tensors in the order of the network', width - PLOT_RIGHT, bottom + 27);
+    context.fillText(this.axis.words, width - PLOT_RIGHT, bottom + 27);
   }
 
   // Suspects: a band over the whole height and a flag on top.
@@ -169,8 +218,8 @@ class Plot {
   // A limit's words stand above its line, or below it where another limit's line would run through them.
   paintLimits(context, width, bottom) {
     this.limitWords = [];
-    const lines = this.chosen.map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.axis.at(this.limits[name]) : NaN));
-    this.chosen.forEach((name, at) => {
+    const lines = this.shownMetrics().map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.scale.at(this.limits[name]) : NaN));
+    this.shownMetrics().forEach((name, at) => {
       const limit = this.limits[name], y = lines[at], crossed = lines.some((other) => other < y && other > y - 17);
       if (!(y >= PLOT_TOP && y <= bottom)) return;
       context.strokeStyle = context.fillStyle = token('series-' + (at + 1));
@@ -200,7 +249,7 @@ class Plot {
   }
 
   // Of many tensors in one pixel the smallest and the largest value; failing ones on top, with their own mark.
-  paintSeries(context, name, colour, width) {
+  paintSeries(context, line, colour, width) {
     const failing = [], dense = this.to - this.from + 1 > (width - PLOT_LEFT - PLOT_RIGHT) / 3;
     context.strokeStyle = context.fillStyle = colour;
     context.lineWidth = 1.3;
@@ -215,10 +264,10 @@ class Plot {
       open = true;
     };
     for (let at = this.from; at <= this.to && this.items.length; at++) {
-      const row = this.items[at], value = this.rows.metric(name, row);
+      const item = this.items[at], value = this.valueOf(line, item);
       if (value === null) continue;
-      const x = dense ? Math.round(this.x(at)) : this.x(at), y = this.axis.at(value);
-      if (this.rows.isOutside(name, row)) failing.push([x, y]);
+      const x = dense ? Math.round(this.x(at)) : this.x(at), y = this.scale.at(value);
+      if (this.fails(line, item)) failing.push([x, y]);
       if (x !== pixel) {
         stroke();
         pixel = x;
@@ -233,8 +282,8 @@ class Plot {
     context.globalAlpha = 1;
     if (!dense) {
       for (let at = this.from; at <= this.to && this.items.length; at++) {
-        const row = this.items[at], value = this.rows.metric(name, row);
-        if (value !== null && !this.rows.isOutside(name, row)) drawMark(context, 'pass', this.x(at), this.axis.at(value), 2.6);
+        const item = this.items[at], value = this.valueOf(line, item);
+        if (value !== null && !this.fails(line, item)) drawMark(context, 'pass', this.x(at), this.scale.at(value), 2.6);
       }
     }
     for (const [x, y] of failing) drawMark(context, 'fail', x, y, dense ? 2.5 : 4);
@@ -251,9 +300,9 @@ class Plot {
   about(row) {
     const rows = this.rows, lines = [rows.name(row)];
     lines.push([rows.text('op_type', row), words(rows.verdict(row)), this.marked.has(row) ? 'suspect' : ''].filter(Boolean).map(printable).join(' · '));
-    for (const name of this.chosen) {
-      const value = rows.metric(name, row);
-      lines.push(distanceHeading(name) + ' ' + (value === null ? '–' : digits(value, 4)));
+    for (const line of this.lines()) {
+      const value = this.valueOf(line, row);
+      lines.push(line.name + ' ' + (value === null ? '–' : digits(value, 4)));
     }
     return lines;
   }
@@ -295,9 +344,8 @@ class Plot {
   }
 
   onWheel(event) {
-    const whole = this.from === 0 && this.to === this.items.length - 1;
-    // What cannot be zoomed out any more scrolls the page.
-    if (!event.deltaY || (event.deltaY > 0 && whole)) return;
+    // Whoever scrolls the page over the plot does not mean it.
+    if (!event.deltaY || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     this.zoom(event.deltaY < 0 ? 0.75 : 1 / 0.75, Math.min(this.to, Math.max(this.from, this.at(this.drawing.point(event)[0]))));
   }

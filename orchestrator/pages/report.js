@@ -1,7 +1,7 @@
 // The report of a run: reads the data, makes the parts, joins them by the row that is open.
 
 // Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands, graphs}. A live page calls it with rows that grow, and
-// with link(row), the fragment that names a row for others, and find(fragment), the row that it names or null.
+// with what Detail takes to name rows in addresses.
 function showReport(rows, extra) {
   const at = (id) => document.getElementById(id), marked = new Set(extra.suspects.map(([, row]) => row).filter((row) => row !== null));
   at('rows-note').hidden = true;
@@ -11,8 +11,9 @@ function showReport(rows, extra) {
     table.show(row);
     if (graphs && row !== null) graphs.show(rows.text('op', row));
   });
+  detail.neighboursOf = (op) => (graphs ? graphs.neighbours(op) : null);
   const open = (row) => detail.open(row);
-  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open, extra.suspects.map(([op]) => op));
+  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), failing: at('only-failing'), status: at('rows-status')}, open, extra.suspects.map(([op]) => op));
   const places = choosePlaces(rows, extra, table, () => plot);
   // What needs metrics, or several places, comes as soon as there are some.
   const grow = () => {
@@ -46,7 +47,13 @@ function showReport(rows, extra) {
     const verdicts = worstVerdicts(rows);
     graphs.colour((op) => verdicts.get(op) || null);
   };
-  rows.onChange(() => { grow(); colour(); });
+  const count = () => {
+    const failing = rows.columns.verdict.filter((verdict) => rows.verdicts[verdict] === 'fail').length;
+    at('only-failing').hidden = !failing && at('only-failing').getAttribute('aria-pressed') !== 'true';
+    at('only-failing').textContent = 'only failing (' + failing + ')';
+  };
+  rows.onChange(() => { grow(); colour(); count(); });
+  count();
   grow();
   network(extra.graphs);
   addCopyButtons(document);
@@ -88,9 +95,9 @@ function worstRow(rows, op) {
 
 // Which place of a training is plotted: at first that of the best suspect, else the first one that has something failing.
 function choosePlaces(rows, extra, table, plotNow) {
-  const at = (id) => document.getElementById(id), select = at('plot-place'), back = at('unrestrict');
+  const at = (id) => document.getElementById(id), select = at('plot-place'), beside = at('plot-beside'), back = at('unrestrict');
   let place = 0;
-  const items = () => {
+  const items = (place) => {
     const found = [], others = [];
     for (let row = 0; row < rows.length; row++) {
       if (rows.place(row) !== place) continue;
@@ -100,7 +107,27 @@ function choosePlaces(rows, extra, table, plotNow) {
     // Rows of a run that goes on come in any order.
     return (found.length ? found : others).sort((a, b) => rows.rank(a) - rows.rank(b));
   };
-  const draw = () => { if (plotNow()) plotNow().show(items()); };
+  // The places whose lines are drawn beside that of the chosen one: those that differ in nothing but the device, or the step, or one.
+  const others = () => {
+    const mine = rows.places[place], parts = {devices: [1, 5], steps: [4, 0]}[beside.value];
+    const differs = (other) => other.map((part, number) => (part === mine[number] ? null : number)).filter((number) => number !== null);
+    const alike = (number) => { const found = differs(rows.places[number]); return found.length > 0 && found.every((part) => parts.includes(part) || part === 3 || part === 0); };
+    return parts ? rows.placeOrder().filter(alike) : rows.placeOrder().filter((number) => beside.value !== '' && number === Number(beside.value) && number !== place);
+  };
+  const draw = () => {
+    if (!plotNow()) return;
+    const mine = items(place), found = others(), drawn = found.slice(0, MOST_LINES - 1);
+    plotNow().show(mine, drawn.map((number) => ({name: rows.placeText(number), rows, rowOf: sameTensor(rows, items(number), {rows, of: mine})})), rows.placeText(place));
+    at('plot-more').textContent = found.length > drawn.length ? drawn.length + ' of ' + found.length + ' are drawn' : '';
+  };
+  const offerBeside = () => {
+    const chosen = beside.value, several = (part) => new Set(rows.places.map((one) => one[part])).size > 1;
+    const all = [['', 'nothing'], ...(several(1) || several(5) ? [['devices', 'the other devices']] : []), ...(several(4) ? [['steps', 'the other steps']] : []),
+      ...rows.placeOrder().map((number) => [String(number), rows.placeText(number)])];
+    beside.replaceChildren(...all.map(([value, text]) => make('option', {value}, printable(text))));
+    beside.value = all.some(([value]) => value === chosen) ? chosen : '';
+  };
+  beside.addEventListener('change', () => draw());
   const choose = (number) => {
     place = number;
     chosen = true;
@@ -111,7 +138,8 @@ function choosePlaces(rows, extra, table, plotNow) {
     draw();
   };
   const offer = () => {
-    at('plot-place-label').hidden = rows.places.length < 2;
+    at('plot-place-label').hidden = at('plot-beside-label').hidden = rows.places.length < 2;
+    offerBeside();
     select.replaceChildren(...rows.placeOrder().map((number) => make('option', {value: number}, printable(rows.placeText(number)))));
     select.value = place;
   };

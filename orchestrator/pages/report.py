@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -18,18 +16,16 @@ from .details import Details
 from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
-from .row_columns import COSINE, RowColumns, place_parts
+from .row_columns import RowColumns, drawn_limits, place_parts
 from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (
-    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "graph.js",
-    "report_graph.js", "report.js",
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js",
+    "minimap.js", "graph.js", "folding.js", "report_graph.js", "report.js",
 )  # fmt: skip
 
 
-# A limit of Row.decided_by, what it is restricted to left out.
-_LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)[<>]=?([-+.0-9a-z]+)\Z")
 _WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 
 
@@ -78,7 +74,7 @@ class HtmlFile(ReportFile):
                 over=over_devices(told.over_devices, told.graphs, sorted(self._indices, key=self._indices.__getitem__)),
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
-            "limits": _drawn(self._decided),
+            "limits": drawn_limits(self._decided),
             "details": self._found,
             "commands": dict(told.commands),
         }
@@ -141,14 +137,3 @@ def _about(told: Told, notes: List[str]) -> str:
 
 def _time(started: str) -> str:
     return "%s-%s-%s %s:%s:%s" % (started[:4], started[4:6], started[6:8], started[8:10], started[10:12], started[12:])
-
-
-def _drawn(decided: Iterable[str]) -> Dict[str, float]:
-    """Return the limits to draw, as distances: those that decided about rows and are the same for all."""
-    found: Dict[str, Set[float]] = {}
-    for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
-        match = _LIMIT.match(limit)
-        if match is not None:
-            metric, value = match.group(1), float(match.group(2))
-            found.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
-    return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .network import MOST_DRAWN, drawing, near, network_ops
+from .folding import network_shown
+from .network import drawing, near, network_ops
 
 _NEAR = 60
 
@@ -28,11 +29,12 @@ def report_graphs(
     Returns
     -------
     list
-        ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
-        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all, and
-        has the nearest 3,000 ops of a larger network.
+        ``{"model", "count", "focus", "names", "sources", "near", "whole"}``: the network's name, its number of ops, the name of the op in
+        the middle of ``near``, and what :func:`network_shown` returns of that and of the whole; ``whole`` is null where ``near`` holds all.
+        ``names`` are those of the ops, ``sources`` the places in it of those that feed each of them; of the neighbourhood alone where that
+        is all that is drawn.
     """
-    found = []
+    entries = []
     for document in documents:
         ops = network_ops(document)
         number = {op.name: place for place, op in reversed(list(enumerate(ops)))}
@@ -43,13 +45,18 @@ def report_graphs(
         around = near(ops, [middle], _NEAR)
         more: Optional[Dict[str, Any]] = None
         if whole and len(around) < len(ops):
-            more = drawing(ops, verdicts, None if len(ops) <= MOST_DRAWN else near(ops, [middle], MOST_DRAWN))
+            more = network_shown(ops, verdicts)
+        told = range(len(ops)) if whole else around
+        at = {number: place for place, number in enumerate(told)}
+        feeding = [dict.fromkeys(flow.source for flow in ops[number].inputs) for number in told]
         entry = {
+            "names": [ops[number].name for number in told],
+            "sources": [[at[source] for source in found if source in at] for found in feeding],
             "model": document["model"],
             "count": len(ops),
             "focus": ops[middle].name,
-            "near": drawing(ops, verdicts, around),
+            "near": {"drawing": drawing(ops, verdicts, around)},
             "whole": more,
         }
-        found.append((0 if ops[middle].name in suspects else 1, entry))
-    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+        entries.append((0 if ops[middle].name in suspects else 1, entry))
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]

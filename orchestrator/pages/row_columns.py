@@ -7,7 +7,8 @@ as its distance to 1, taken before it is rounded, so that 0.9999999987 does not 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Sequence
+import re
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from ..comparing.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
 from ..dumps.place import Place
@@ -22,6 +23,8 @@ _TEXTS = (
     "shape", "group",
 )  # fmt: skip
 _DIGITS = "%.7g"
+# A limit of Row.decided_by, what it is restricted to left out.
+_LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)[<>]=?([-+.0-9a-z]+)\Z")
 
 
 class RowColumns:
@@ -139,3 +142,14 @@ def _deviation(value: Any) -> Optional[List[Any]]:
 
 def _counts(value: Any) -> Optional[List[int]]:
     return None if value is None or not any(value.values()) else [value["target"], value["golden"]]
+
+
+def drawn_limits(decided: Iterable[str]) -> Dict[str, float]:
+    """Return the limits to draw, as distances: those that decided about rows and are the same for all."""
+    found: Dict[str, Set[float]] = {}
+    for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
+        match = _LIMIT.match(limit)
+        if match is not None:
+            metric, value = match.group(1), float(match.group(2))
+            found.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
+    return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}

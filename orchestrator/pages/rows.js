@@ -125,15 +125,15 @@ class Rows {
     return Object.keys(this.metrics);
   }
 
-  // The rows that hold a text in any case: in tensor, op, type or verdict.
-  matching(wanted) {
-    const found = [], text = wanted.trim().toLowerCase();
+  // The rows that hold all words of a text in any case: in tensor, op, type or verdict.
+  matching(text) {
+    const found = [], wanted = wordsOf(text);
     for (let row = this.searchable.length; row < this.length; row++) {
       const verdict = this.verdict(row);
       this.searchable.push(
         [this.text('tensor', row), this.text('op', row), this.text('op_type', row), verdict, words(verdict)].join('\n').toLowerCase());
     }
-    for (let row = 0; row < this.length; row++) if (this.searchable[row].includes(text)) found.push(row);
+    for (let row = 0; row < this.length; row++) if (wanted.every((word) => this.searchable[row].includes(word))) found.push(row);
     return found;
   }
 
@@ -186,10 +186,6 @@ function limitsOf(decided) {
     }
   }
   return readLimits[decided];
-}
-
-function words(verdict) {
-  return verdict.replace(/_/g, ' ');
 }
 
 // Short names of the metrics for headings; what is drawn of the cosine is its distance to 1.

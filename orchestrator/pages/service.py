@@ -9,7 +9,9 @@ from typing import Mapping, Tuple
 from .report import SCRIPTS, STYLES
 from .shell import asset, script, style
 
-_HEADS = ("verdict", "run", "model", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_HEADS = ("verdict", "run", "model", "first outside limits", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_UNSEEN = '<span class="unseen">%s</span>'
+_SORTS = {"first outside limits": "first", "age": ""}
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
 _JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
 _NAVIGATION = (
@@ -55,22 +57,30 @@ def run_page(base: str = "") -> str:
 
 def list_page(base: str = "") -> str:
     """Return the page with the list of runs."""
-    heads = "".join('<th scope="col"%s>%s</th>' % (' class="number"' if name in _NUMBERS else "", name) for name in _HEADS)
+    heads = '<th scope="col">%s</th>' % (_UNSEEN % "chosen for a difference") + "".join(map(_head, _HEADS))
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
                                                                             ("pass", "pass"), ("none", "none so far")))  # fmt: skip
     body = (
         '<header>\n<h1>Runs</h1>\n%s</header>\n<main>\n<div class="choices">'
-        '<label>filter <input id="filter" type="search" placeholder="folder, model, host or state" autocomplete="off"></label>'
-        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span></div>\n'
+        '<label>filter <input id="filter" type="search" placeholder="folder, model, op, host or state" autocomplete="off"></label>'
+        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span>'
+        '<span id="difference" class="quiet">choose two runs for their difference</span></div>\n'
         '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
         '<p><button type="button" id="more" hidden>show more</button></p>\n</main>'
     )
     return _shell("runs", "Runs", body % (_navigation(base), choices, heads), base)
 
 
+def _head(name: str) -> str:
+    sort, kind = _SORTS.get(name, name), ' class="number"' if name in _NUMBERS else ""
+    if not sort:
+        return '<th scope="col"%s>%s</th>' % (kind, name)
+    return '<th scope="col"%s data-sort="%s" aria-sort="none"><button type="button">%s</button></th>' % (kind, sort, name)
+
+
 def jobs_page(base: str = "") -> str:
-    """Return the page with the list of jobs; a log is behind ``#job-ID``."""
-    heads = "".join('<th scope="col">%s</th>' % name for name in _JOB_HEADS)
+    """Return the page with the list of jobs; a job's log is behind ``#job-ID``."""
+    heads = "".join('<th scope="col">%s</th>' % (name or _UNSEEN % "cancel") for name in _JOB_HEADS)
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
         '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'

@@ -6,7 +6,7 @@ const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4;
 const SHORT_PARTS = [5, 4, 1];
 
 class RowTable {
-  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row; suspects: names of ops.
+  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, failing: the button "only failing", status}; open(row) shows a row; suspects: names of ops.
   constructor(rows, parts, open, suspects) {
     this.rows = rows;
     this.suspects = new Set(suspects);
@@ -17,12 +17,17 @@ class RowTable {
     this.body = parts.table.tBodies[0];
     this.order = [];
     this.heights = [];
-    this.sorted = {name: 'order', up: true};
+    // What fails comes first, in the order of the network.
+    this.sorted = {name: 'verdict', up: true};
     this.only = null;
     this.active = -1;
     this.wait = 0;
     this.makeHead();
     parts.filter.addEventListener('input', () => this.refilter());
+    parts.failing.addEventListener('click', () => {
+      parts.failing.setAttribute('aria-pressed', String(!this.onlyFailing()));
+      this.refilter();
+    });
     parts.view.addEventListener('scroll', () => this.later(), {passive: true});
     this.body.addEventListener('click', (event) => this.onClick(event));
     this.body.addEventListener('keydown', (event) => this.onKey(event));
@@ -102,7 +107,8 @@ class RowTable {
   // Filter and sort anew; where rows only came, what is in sight stays there.
   refilter(stay) {
     const found = this.rows.matching(this.parts.filter.value);
-    this.order = this.only ? found.filter(this.only) : found;
+    const failing = found.filter((row) => this.rows.verdict(row) === 'fail');
+    this.order = (this.onlyFailing() ? failing : found).filter((row) => !this.only || this.only(row));
     this.parts.table.dataset.shown = this.order.length;
     this.parts.table.setAttribute('aria-rowcount', this.order.length + 1);
     const all = this.rows.length;
@@ -112,6 +118,10 @@ class RowTable {
     if (stay) this.active = this.order.indexOf(active);
     else this.parts.view.scrollTop = 0;
     this.draw(true);
+  }
+
+  onlyFailing() {
+    return this.parts.failing.getAttribute('aria-pressed') === 'true';
   }
 
   // How many rows a merge has besides.
@@ -259,14 +269,17 @@ class RowTable {
     return at >= 0 && at < this.order.length ? this.order[at] : null;
   }
 
-  // On paper, of more rows than are printed in the order of the network: those of the suspects, then the worst.
+  // On paper, of more rows than are printed, unless they were sorted otherwise: those of the suspects, then the worst.
   print() {
-    const order = this.order, worst = this.sorted.name === 'order' && this.sorted.up;
+    const left = this.columns.filter((column) => column.more).length, all = this.columns.filter((column) => column.metric).length;
+    const said = left ? [all - left + ' of ' + all + ' metrics are printed; all are printed of a row that is open.'] : [];
+    const order = this.order, worst = ['order', 'verdict'].includes(this.sorted.name) && this.sorted.up;
     if (order.length > PRINTED_ROWS) {
       this.order = (worst ? worstFirst(this.rows, order, this.suspects) : order).slice(0, PRINTED_ROWS);
       const which = worst ? 'those of the suspects, then the worst.' : 'the first ones in this order.';
-      this.paper.textContent = 'Printed are ' + PRINTED_ROWS + ' of ' + order.length + ' rows: ' + which;
-    } else this.paper.textContent = '';
+      said.unshift('Printed are ' + PRINTED_ROWS + ' of ' + order.length + ' rows: ' + which);
+    }
+    this.paper.textContent = said.join(' ');
     this.fill(0, this.order.length);
     this.order = order;
     this.parts.table.parentNode.style.paddingTop = this.parts.table.parentNode.style.paddingBottom = '0';
@@ -290,8 +303,6 @@ function worstFirst(rows, order, ops) {
     return at < 0 ? a - b : x[at] < y[at] ? -1 : 1;
   });
 }
-
-const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};
 
 // What a metric is sorted by: the cosine itself, not its distance to 1.
 function sortable(name, value) {

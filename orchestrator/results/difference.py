@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..model.row_plan import OP
+from ..verdict.summary import INCOMPLETE
 from .distances import distances, most_grown
 from .hosts import JUDGED_BY
 from .matching import PlaceMatch
@@ -87,11 +89,27 @@ class Change(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What there is to say of one of the two runs."""
+    """What there is to say of one of the two runs.
+
+    Attributes
+    ----------
+    out
+        Its folder, absolute.
+    verdict
+        Its own: ``pass``, ``fail`` or ``incomplete``. Of a run that is not finished ``fail`` where a row fails, else ``incomplete``.
+    first_divergence
+        As its summary has it; of a run that is not finished the first of its failing rows in the order of the table.
+    """
 
     out: str
     finished: bool
     rows: int
+    verdict: str
+    first_divergence: Optional[Mapping[str, Any]]
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        return dict(self._asdict(), first_divergence=plain_tree(self.first_divergence))
 
 
 class Difference(NamedTuple):
@@ -109,6 +127,9 @@ class Difference(NamedTuple):
         Why no row of one run could be joined with any of the other though both have some; empty where one could.
     notes
         What the user must know.
+    along
+        The rows of one device × step of both runs, to be drawn along the network: that of the second run's first divergence, else the
+        first of its places that both have.
     raised
         What computing operators in a wider type did; None where none is.
     """
@@ -121,6 +142,7 @@ class Difference(NamedTuple):
     same_model: bool
     apart: str
     notes: List[str]
+    along: Tuple[List[Row], List[Row]]
     raised: Optional[Raised] = None
 
     @property
@@ -130,7 +152,7 @@ class Difference(NamedTuple):
 
     def document(self) -> Dict[str, Any]:
         """Return the document of schemas/diff.schema.json."""
-        runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
+        runs = {"a": self.first.document(), "b": self.second.document()}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
         more: Dict[str, Any] = {"apart": self.apart, "counts": counts, "notes": self.notes}
@@ -172,13 +194,14 @@ def difference_of(
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
         names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
         join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
-        runs = [Compared(first, before.get(SUMMARY) is not None, lacking[0].rows or stored)]
+        runs = [_compared(first, before, lacking[0].rows or stored)]
         numbers, others = _Numbers(), lacking[1].tensors()
         for row in _seen(types[1], _told(later, lambda done: progress(sizes[0] + done, sum(sizes)))):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
-        runs.append(Compared(second, after.get(SUMMARY) is not None, lacking[1].rows or numbers.total))
+        runs.append(_compared(second, after, lacking[1].rows or numbers.total))
+        along = _along(before, after, match, runs[1].first_divergence)
         if _limits(before) != _limits(after):
             notes.append("the two runs were judged by different limits: verdicts may differ for that")
         join.finish()
@@ -191,7 +214,37 @@ def difference_of(
         apart = "the two runs have their tensors at other places"
     raised = raised_between(*types) if same and not apart else None
     apart = apart if runs[0].rows and runs[1].rows else ""
-    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, raised)
+    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart, notes, along, raised)
+
+
+def _compared(out: str, store: RunStore, rows: int) -> Compared:
+    summary = store.get(SUMMARY)
+    if summary is not None:
+        return Compared(os.path.abspath(out), True, rows, str(summary["verdict"]), summary.get("first_divergence"))
+    first = next(iter(store.rows("index", verdict=FAIL)), None)
+    if first is None:
+        return Compared(os.path.abspath(out), False, rows, INCOMPLETE, None)
+    told = {"op": first.op, "tensor": first.tensor, "metric": None, "value": None, "limit": None}
+    return Compared(os.path.abspath(out), False, rows, FAIL, {**told, **first.place.document()})
+
+
+def place_of(first: Mapping[str, Any]) -> Place:
+    """Return where a first divergence is."""
+    return Place(*(first.get(name) for name in Place._fields))
+
+
+def _along(
+    before: RunStore, after: RunStore, match: PlaceMatch, first: Optional[Mapping[str, Any]]
+) -> Tuple[List[Row], List[Row]]:
+    """Return the rows of the place to draw, of both runs."""
+    places = [place for place in after.places() if match.of(place) is not None]
+    if first is not None and place_of(first) in places:
+        places = [place_of(first)]
+    if not places:
+        return [], []
+    earlier = match.of(places[0])
+    assert earlier is not None
+    return list(before.rows("index", earlier)), list(after.rows("index", places[0]))
 
 
 def _places(store: RunStore, lacking: Unstored) -> List[Place]:

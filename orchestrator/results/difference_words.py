@@ -7,9 +7,12 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Dict, List, Mapping, Optional
 
+from ..comparing.row import PASS
+from ..judging.by_limits import metric_number
 from ..naming import printable
 from ..shortening import shorten_all
-from .difference import BETTER, KINDS, WORSE, Change, Difference, Side
+from ..verdict.sentences import where_words
+from .difference import BETTER, KINDS, WORSE, Change, Compared, Difference, Side, place_of
 from .distances import COSINE_DISTANCE
 from .mdtext import code, plain
 
@@ -79,17 +82,45 @@ def counts_words(found: Difference) -> str:
 
 
 def head_words(found: Difference) -> str:
-    """Return what it comes to in a few words."""
+    """Return what it comes to in a few words: the second run's own verdict, then what became worse."""
+    return "%s; %s" % (verdict_words(found.second), worse_words(found))
+
+
+def worse_words(found: Difference) -> str:
+    """Return how much became worse, in a few words."""
     if not found.comparable:
         return "not comparable" if found.same_model else "not the same model"
     worse = len(found.changes[WORSE])
-    return "%d worse" % worse if worse else "nothing is worse"
+    return "%d worse than before" % worse if worse else "nothing is worse than before"
+
+
+def verdict_words(run: Compared) -> str:
+    """Return a run's own verdict."""
+    verdict = _WORDS.get(run.verdict, run.verdict)
+    return verdict if run.finished else "%s so far" % verdict
+
+
+def first_words(run: Compared) -> str:
+    """Return where a run is outside its limits first, or why nothing is said of it."""
+    first = run.first_divergence
+    if first is None:
+        return "no operator is outside its limits" if run.verdict == PASS else "no operator is known to be outside its limits"
+    numbers = ["%.6g" % metric_number(first[name]) for name in ("value", "limit") if first[name] is not None]
+    told = ": %s %s, limit %s" % (first["metric"], *numbers) if len(numbers) == 2 else ""
+    return "the first operator outside its limits is %s%s (%s%s)" % (first["op"], where_words(place_of(first)), first["tensor"], told)
+
+
+def run_words(run: Compared) -> str:
+    """Return the verdict of a run and where it is outside its limits first, as the end of a line."""
+    return "%s: %s" % (verdict_words(run), first_words(run))
 
 
 def markdown(found: Difference) -> str:
     """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest folded; what is left out is counted."""
     parts = ["## goldwatch diff: %s\n" % head_words(found)]
-    parts += ["%s compared with %s.\n" % (code(found.second.out), code(found.first.out)), plain(counts_words(found)) + "\n"]
+    for name, run in (("after", found.second), ("before", found.first)):
+        parts.append("- %s %s %s\n" % (name, code(run.out), plain(run_words(run))))
+    parts.append(plain(counts_words(found)) + "\n")
     parts += [plain(found.raised.sentence) + "\n"] if found.raised is not None else []
     parts += ["- %s\n" % plain(note) for note in found.notes]
     lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}

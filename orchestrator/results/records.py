@@ -7,6 +7,10 @@ from typing import NamedTuple
 EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
 
+OPS = "ops"
+"""The fact of table ``run`` that tells of how many ops a watch has compared the dumps, and of how many they will come, in the places
+that it has seen: ``{"come", "expected"}``; null where no model tells."""
+
 PROVISIONAL = "provisional"
 """The fact of table ``run`` that tells which failing rows others may change while the run goes on: ``{"upto", "ids"}``.
 

@@ -18,6 +18,7 @@ from ..filesystem.outputs import is_of_full_disk
 from .access import Access
 from .answers import Problem, disk_full, json_answer, problem_of
 from .bodies import read_json
+from .diff_routes import DiffRoutes
 from .event_routes import EventRoutes
 from .file_routes import FileRoutes
 from .foreman import Foreman
@@ -86,6 +87,7 @@ def make_service(
         *GraphRoutes(runs, book).routes(),
         *page_routes(access.prefix),
         *FileRoutes(runs).routes(),
+        *DiffRoutes(runs).routes(),
         *JobRoutes(foreman, runs, access.prefix, may_send=not read_only).routes(),
     ]
     handlers: Any = {HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, OSError: _of_a_disk, Exception: _mistake}

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Tuple
+from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
@@ -91,18 +91,23 @@ class Reports:
 
 
 async def make_report(run: Run, name: str) -> BinaryIO:
-    """Return a report as an open file that has no name any more.
+    """Return a report as an open file that has no name any more."""
+    return await make_page(["report", run.path, "--" + MADE[name]], name)
+
+
+async def make_page(words: Sequence[str], name: str) -> BinaryIO:
+    """Return what a command writes into the file that its last word asks for, as an open file that has no name any more.
 
     The command itself makes it, in a process of its own: that of a large run takes seconds and much memory, which nobody who looks on
     shall feel.
     """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        words = ("-m", "goldwatch", "report", run.path, "--" + MADE[name], path, "-q")
         # The current folder is where modules are looked for first: no one else's.
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+            sys.executable, "-m", "goldwatch", *words, path, "-q",
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
         try:
             _, said = await process.communicate()
         except asyncio.CancelledError:

@@ -11,6 +11,7 @@ from ..dumps.place import Place
 from ..schemas.documents import schema_of
 from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
+from .listing import ORDERS, SORTS
 from .queue import STATES
 from .tokens import ROLES
 
@@ -54,7 +55,17 @@ _RUN = _object(
     provisional={**_COUNT, "description": "So many of the failed rows may pass once others have come; 0 when the run has ended."},
     not_compared=_COUNT,
     expected_absent=_COUNT,
+    first_divergence={
+        **_object(op=_TEXT, tensor=_TEXT),
+        "type": ["object", "null"],
+        "description": "The first operator outside its limits; of a run that goes on of its rows so far.",
+    },
     progress={"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null where the whole is not known"},
+    ops={
+        **_object(come=_COUNT, expected=_COUNT),
+        "type": ["object", "null"],
+        "description": "Of how many ops a watch has compared the dumps, and of how many they will come; null where no model tells.",
+    },
     files_done=_COUNT,
     files_expected=_or_null(_COUNT),
     bytes_done=_COUNT,
@@ -64,7 +75,7 @@ _RUN = _object(
     error={"type": ["string", "null"], "description": "Why the store cannot be read."},
     age_s={"type": ["number", "null"], "minimum": 0, "description": "Seconds since the first start."},
 )
-for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
+for _name in ("ops", "files_done", "files_expected", "bytes_done", "bytes_expected"):
     # Not known of a store that cannot be read.
     _RUN["required"].remove(_name)
 
@@ -158,6 +169,8 @@ READING: List[Operation] = [
         "get", "/api/v1/runs", "The runs, newest first.", _object(runs=_list_of(_ref("Run")), total=_COUNT),
         (("q", _TEXT, "Words that the path, model, host, state or id contain."),
          ("verdict", {"enum": ["pass", "fail", "incomplete", "none"]}, "Only runs of this verdict."),
+         ("sort", {"enum": list(SORTS)}, "By what they are sorted; newest first unless said otherwise."),
+         ("order", {"enum": list(ORDERS)}, "asc unless said otherwise."),
          *_PAGE, ("offset", _COUNT, "How many to pass over.")),
     ),
     Operation("get", "/api/v1/runs/{run}", "One run, with result.json's summary (once it has finished) and limits.", _ref("RunInFull")),

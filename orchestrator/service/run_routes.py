@@ -21,6 +21,7 @@ from ..results.reading import Finality, Numbered, StoreReader
 from ..results.rowsql import plain_tree
 from .answers import Problem, json_answer, json_text, number_of
 from .info import Book
+from .listing import ORDERS, SORTS, in_order
 from .runs import Run, Runs
 
 MOST_ROWS = 10_000
@@ -55,7 +56,13 @@ class RunRoutes:
             raise Problem(400, "q: at most %d characters" % _QUERY_CHARACTERS)
         limit = number_of(request.query_params.get("limit"), "limit", _RUNS, _MOST_RUNS)
         offset = number_of(request.query_params.get("offset"), "offset", 0)
+        sort, order = request.query_params.get("sort", ""), request.query_params.get("order", ORDERS[0])
+        if sort and sort not in SORTS:
+            raise Problem(400, "sort: expected one of %s" % ", ".join(SORTS))
+        if order not in ORDERS:
+            raise Problem(400, "order: expected one of %s" % ", ".join(ORDERS))
         documents = [document for document in await run_in_threadpool(self.documents) if _matches(document, text, verdict)]
+        documents = in_order(documents, sort, order)
         return json_answer({"runs": documents[offset : offset + limit], "total": len(documents)})
 
     def documents(self) -> List[Dict[str, Any]]:
@@ -132,5 +139,6 @@ def _matches(document: Dict[str, Any], text: str, verdict: str) -> bool:
     if verdict and (document["verdict"] or "none") != verdict:
         return False
     words = text.lower().split()
-    known = " ".join(str(document[name] or "") for name in ("id", "path", "model", "host", "state", "verdict")).lower()
+    first = (document["first_divergence"] or {}).get("op", "")
+    known = " ".join([first, *(str(document[name] or "") for name in ("id", "path", "model", "host", "state", "verdict"))]).lower()
     return all(word in known for word in words)

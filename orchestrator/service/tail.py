@@ -292,7 +292,8 @@ class Tail:
         fields = self._book.standing(self.run).fields
         names = ("rows", "passed", "failed", "not_compared", "state")
         told: Dict[str, Any] = {name: fields[name] for name in names}
-        more = ("expected_absent", "provisional", "verdict", "progress", "files_done", "files_expected", "bytes_done", "bytes_expected")
+        more = ["expected_absent", "provisional", "verdict", "progress", "ops"]
+        more += ["files_done", "files_expected", "bytes_done", "bytes_expected"]
         return _json({**told, "last_id": self.last_id, **{name: fields.get(name) for name in more}})
 
 

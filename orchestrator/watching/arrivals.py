@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ..comparing.file_plan import UNREADABLE as CANNOT_READ
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
@@ -45,7 +45,7 @@ class Arrivals:
         self.activity = time.monotonic()
         self.seen = 0
         self._due: OrderedDict[str, float] = OrderedDict()
-        self._complete: Dict[Place, Tuple[int, bool]] = {}
+        self._come: Dict[Place, Tuple[int, Tuple[int, int]]] = {}
         engine.retry = self._retry
         engine.release = lambda file: later(file.path)
 
@@ -172,16 +172,32 @@ class Arrivals:
 
     def all_come(self) -> bool:
         """Tell whether every op that can dump, was asked for and runs has come, in every place seen."""
-        of = self.engine.graphs.of
-        places = [place for place in self.engine.places.own if of(place.model) is not None]
-        return bool(places) and all(map(self._all_come_at, places))
+        come = [self._come_at(place) for place in self._places()]
+        return bool(come) and all(done == expected and expected for done, expected in come)
 
-    def _all_come_at(self, place: Place) -> bool:
+    def ops_come(self) -> Optional[Tuple[int, int]]:
+        """Return of how many ops the dumps are compared, and of how many they will come, in all places seen; None: no model tells.
+
+        Before the first dump the whole is that of one place.
+        """
+        come = [self._come_at(place) for place in self._places()]
+        if come:
+            return sum(done for done, _ in come), sum(expected for _, expected in come)
+        graphs = self.engine.graphs.graphs
+        if len(graphs) != 1 or len(self.engine.places):
+            return None
+        expected = self.engine.places.planner(Place(model=graphs[0].name)).come_of(())[1]
+        return (0, expected) if expected else None
+
+    def _places(self) -> List[Place]:
+        of = self.engine.graphs.of
+        return [place for place in self.engine.places.own if of(place.model) is not None]
+
+    def _come_at(self, place: Place) -> Tuple[int, int]:
         come = self.engine.come.get(place, set())
-        known = self._complete.get(place)
+        known = self._come.get(place)
         if known is None or known[0] != len(come):
-            complete = self.engine.places.planner(place).all_come(come)
-            known = self._complete[place] = (len(come), complete)
+            known = self._come[place] = (len(come), self.engine.places.planner(place).come_of(come))
         return known[1]
 
     def counts(self) -> Tuple[int, int]:

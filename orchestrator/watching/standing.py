@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import reduce
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, Optional, Tuple
 
 from ..comparing.row import FAIL, Row
 from ..engine.engine import Engine
+from ..results.records import OPS
 from ..results.store import RunStore
 from ..verdict.first_divergence import earlier
 from .arrivals import Arrivals
@@ -16,6 +17,7 @@ from .folders import Folders
 from .provisional import Provisional
 
 _TOLD_S = 0.2
+_NOTED_S = 1.0
 _SHARE = 20.0
 
 
@@ -31,6 +33,8 @@ class Standing:
         Of those that failed so many may pass once others have come (:mod:`.provisional`).
     first
         Of the failing rows that are known so far the first in execution order.
+    ops
+        Of how many ops the dumps are compared, and of how many they will come; None where no model tells.
     """
 
     rows: int
@@ -41,6 +45,7 @@ class Standing:
     seconds: float
     first: Optional[Row]
     provisional: int = 0
+    ops: Optional[Tuple[int, int]] = None
 
 
 class Standings:
@@ -72,6 +77,8 @@ class Standings:
         self._counted_at, self._counting_s = -1e9, 0.0
         self.started = time.monotonic()
         self._told = 0.0
+        self._ops: Optional[Tuple[int, int]] = None
+        self._ops_at, self._ops_s = -1e9, 0.0
 
     def see(self, row: Row) -> None:
         """Take note of a row that was stored."""
@@ -88,12 +95,25 @@ class Standings:
             self._counted_at, self._counting_s = now, time.monotonic() - now
         return self._counts
 
+    def _note_ops(self, now: float, last: bool) -> None:
+        """Count the ops that have come, and note them in the store for those who read it: in a twentieth of the time at most."""
+        if not last and now - self._ops_at < max(_NOTED_S, _SHARE * self._ops_s):
+            return
+        found = self._arrivals.ops_come()
+        if found != self._ops:
+            self._ops = found
+            self._store.set(OPS, None if found is None else {"come": found[0], "expected": found[1]})
+        self._ops_at, self._ops_s = now, time.monotonic() - now
+
     def tell(self, last: bool = False) -> None:
         """Tell the standing, unless it was told just now and this is not the last time."""
         now = time.monotonic()
-        if self._take is None or (now - self._told < _TOLD_S and not last):
+        if now - self._told < _TOLD_S and not last:
             return
         self._told = now
+        self._note_ops(now, last)
+        if self._take is None:
+            return
         if self._first_is_stored:
             self._first_is_stored = False
             self._first = reduce(earlier, self._store.rows("arrival", verdict=FAIL), None)
@@ -103,4 +123,4 @@ class Standings:
         counts = self._count(now, last)
         rows, failed, provisional = sum(counts.values()), counts.get(FAIL, 0), len(self._provisional)
         seconds = now - self.started
-        self._take(Standing(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, min(failed, provisional)))
+        self._take(Standing(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, min(failed, provisional), self._ops))

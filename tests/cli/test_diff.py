@@ -32,11 +32,14 @@ def test_worse_ends_with_1_and_better_with_0(runs):
     done = run_here(["goldwatch", "diff", "good", "bad"], runs)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0] == "worse:" and lines[1].startswith("  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000")
+    assert lines[0] == "after   %s" % (runs / "bad") and lines[2] == "before  %s" % (runs / "good")
+    assert lines[1].startswith("        FAIL: the first operator outside its limits is op_5 in step 0 on device 0 (op_5:output:0: ")
+    assert lines[3] == "        pass: no operator is outside its limits"
+    assert lines[4] == "worse:" and lines[5].startswith("  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000")
     assert lines[-1].startswith("9 worse, 0 better, 0 appeared, 0 vanished; ")
     assert run_here(["goldwatch", "diff", "bad", "good"], runs).returncode == 0
     same = run_here(["goldwatch", "diff", "bad", "bad"], runs)
-    assert (same.returncode, same.stdout.splitlines()[0][:21]) == (0, "0 worse, 0 better, 0 ")
+    assert (same.returncode, same.stdout.splitlines()[4][:21]) == (0, "0 worse, 0 better, 0 ")
 
 
 def test_json_is_one_document_of_the_schema(runs):
@@ -45,10 +48,18 @@ def test_json_is_one_document_of_the_schema(runs):
     jsonschema.validate(document, load_schema("diff"))
     assert (done.returncode, document["tolerance"], document["worse"][0]["op"], document["worse"][0]["device"]) == (1, 0.125, "op_5", "0")
     assert [document["worse"][0][run]["verdict"] for run in "ab"] == ["pass", "fail"]
+    assert [document[run]["verdict"] for run in "ab"] == ["pass", "fail"] and document["b"]["out"] == str(runs / "bad")
+    assert (document["a"]["first_divergence"], document["b"]["first_divergence"]["op"]) == (None, "op_5")
 
 
 def test_files_are_written_too(runs, tmp_path):
     page, comment = tmp_path / "d.html", tmp_path / "d.md"
+    assert run_here(["goldwatch", "diff", "bad", "bad", "--html", page, "--markdown", comment], runs).returncode == 0
+    # Nothing became worse, and the run fails: no headline is green.
+    text = page.read_text(encoding="utf-8")
+    assert '<span class="verdict" data-is="fail" id="after">FAIL</span>' in text and '<span id="change">nothing is worse' in text
+    head = "## goldwatch diff: FAIL; nothing is worse than before\n\n- after `%s`" % (runs / "bad")
+    assert comment.read_text(encoding="utf-8").startswith(head)
     assert run_here(["goldwatch", "diff", "good", "bad", "--html", page, "--markdown", comment], runs).returncode == 1
     assert "op_5:output:0" in page.read_text(encoding="utf-8") and "op_5:output:0" in comment.read_text(encoding="utf-8")
 
@@ -56,7 +67,7 @@ def test_files_are_written_too(runs, tmp_path):
 def test_another_model_and_what_is_no_result(runs, tmp_path):
     done = run_here(["goldwatch", "diff", "good", "other"], runs)
     assert done.returncode == 0, "two of the ten ops are in both"
-    assert done.stdout.splitlines()[0] == "vanished:"
+    assert done.stdout.splitlines()[4] == "vanished:"
     missing = run_here(["goldwatch", "diff", "good", tmp_path / "nowhere"], runs)
     assert missing.returncode == 4 and "nowhere does not exist" in missing.stderr
     with RunStore.begin(str(tmp_path / "empty"), {}):

@@ -43,10 +43,21 @@ def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
 def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns, first):
     text = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
-    assert columns < 39 or first is None or ("; first op" in text and text.endswith("put:0"))
+    assert columns < 39 or first is None or ("; first op" in text and text.endswith(("put:0", "op7", "0000")))
     assert columns < 79 or first is not None or "MB/s" in text
     told = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns)
     assert len(told) <= columns and (columns < 39 or told.startswith("321 failed (20 provisional)"))
+
+
+@pytest.mark.parametrize("provisional", [0, 20])
+@pytest.mark.parametrize("columns", [50, 80, 131])
+def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first_failing_op(columns, provisional):
+    first = row(7, "fail")
+    text = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)), 123.4, columns)
+    assert len(text) <= columns and text.startswith("321 failed") and text.endswith(("; first op7:output:0", "; first op7"))
+    assert "1200 of 16000 ops" in text or (columns == 50 and "1200/16000 ops" in text)
+    nothing = standing_text(Standing(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
+    assert nothing.startswith("0 failed, 0 of 340 ops, 40 rows")
 
 
 @pytest.fixture

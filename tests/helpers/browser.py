@@ -28,6 +28,23 @@ def lacking():
     return "no " + ", no ".join(missing) if missing else None
 
 
+def axe_file():
+    """Return the path of axe-core's script, which scripts/test gets from npm; None where it is not here."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.environ.get("GOLDWATCH_AXE") or os.path.join(root, ".envs", "axe", "node_modules", "axe-core", "axe.min.js")
+    return path if os.path.isfile(path) else None
+
+
+def accessibility_faults(driver):
+    """Return what axe-core finds wrong with the page that is shown, as lines."""
+    with open(axe_file(), encoding="utf-8") as stream:
+        driver.execute_script(stream.read())
+    failed = "(error) => arguments[0]([{id: String(error), nodes: [{html: ''}]}])"
+    run = "axe.run(document, {resultTypes: ['violations']}).then((found) => arguments[0](found.violations), %s)" % failed
+    faults = driver.execute_async_script(run)
+    return ["%s: %s %s" % (fault["id"], node["html"][:200], node.get("failureSummary")) for fault in faults for node in fault["nodes"]]
+
+
 @contextlib.contextmanager
 def browser(width=1280, height=900, dark=False, scripts=True):
     """Yield a selenium driver of a browser whose window has this size."""

@@ -229,7 +229,8 @@ def test_what_was_not_asked_for_is_absent(model, write) -> None:
 
 def test_all_have_come_when_what_runs_has(model, write) -> None:
     def come(graph, *names, **more):
-        return Pairing(graph, lambda name, index: True, **more).all_come(names)
+        done, expected = Pairing(graph, lambda name, index: True, **more).come_of(names)
+        return done == expected
 
     graph = model(gears(write, "owner"))
     assert come(graph, "last", "fc2") and not come(graph, "last") and not come(graph, "fc2")

@@ -31,14 +31,14 @@ def page(tmp_path_factory):
 def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
     resize(driver, width, 844, dark)
     show(driver, page)
-    assert driver.find_element("css selector", "#verdict").text == "26 worse"
+    assert driver.find_element("css selector", "#after").text == "FAIL so far"
     assert driver.execute_script(SHOWN) == 31
     assert [part.get_attribute("data-kind") for part in driver.find_elements("css selector", ".changes")] == ["worse", "appeared"]
     driver.find_element("css selector", "#filter").send_keys("OP17:")
     assert driver.execute_script(SHOWN) == 1
     assert driver.find_element("css selector", "#shown").text == "1 of 31 rows"
     assert driver.execute_script(SIDEWAYS) <= 0
-    assert driver.title == "difference: 26 worse"
+    assert driver.title == "difference: FAIL so far; 26 worse than before"
 
 
 def test_without_scripts_everything_is_there(page):

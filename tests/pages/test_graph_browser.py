@@ -173,7 +173,7 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     marked = om.find_elements("css selector", "#graph [data-mark]")
     assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [(name, "start")]
     assert om.execute_script("return arguments[0].hasAttribute('data-end')", marked[0])
-    element(om, "#tools button[aria-label^=show]").click()
+    element(om, "#tools button[aria-label^=all]").click()
     flag = marked[0].find_element("css selector", ".flag")
     assert flag.get_attribute("textContent") == "START END"
     inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());
@@ -237,12 +237,14 @@ def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": ops}]}))
     assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "m.html")
+    assert len(driver.find_elements("css selector", "#graph [data-group]")) == 30
+    element(driver, "#tools button[title='unfold all groups']").click()
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 3000
     choose(driver, "op5", "start")
     choose(driver, "op2999", "end")
     assert element(driver, "#command").get_attribute("data-nodes") == "2995"
     assert driver.execute_script("const graph = document.querySelector('#graph'); graph.scrollTop = 0; return graph.scrollHeight") > 100000
-    element(driver, "#tools button[aria-label^=show]").click()
+    element(driver, "#tools button[aria-label^=all]").click()
     assert driver.execute_script("return getComputedStyle(document.querySelector('#graph .box')).vectorEffect") == "non-scaling-stroke"
 
 
@@ -292,3 +294,16 @@ def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
     assert run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path).returncode == 0
     show(driver, tmp_path / "page.html")
     assert element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"
+
+
+def test_an_op_has_an_address_and_back_leads_to_the_one_before(driver, folder, until):
+    show(driver, folder / "om.json.html", "#op-side")
+    assert shown(driver) == "side" and not element(driver, "#address").is_displayed()
+    find(driver, "conv1")
+    assert driver.current_url.endswith("#op-conv1")
+    find(driver, "add")
+    for name in ("conv1", "side"):
+        driver.back()
+        until(lambda name=name: shown(driver) == name)
+    show(driver, folder / "om.json.html", "#op-no%20such")
+    assert element(driver, "#address").text == "The address names the op no such, which is not in this network."

@@ -90,6 +90,6 @@ def test_a_report_draws_around_the_first_suspect_and_the_whole():
     other = {"model": "other", "ops": [op("x", 0)]}
     found = report_graphs([other, document], {"op150": "fail"}, ["op100"])
     assert [(graph["model"], graph["focus"], graph["count"]) for graph in found] == [("m", "op100", 200), ("other", "x", 1)]
-    assert (len(found[0]["near"]["ops"]), len(found[0]["whole"]["ops"]), found[1]["whole"]) == (60, 200, None)
+    assert (len(found[0]["near"]["drawing"]["ops"]), len(found[0]["whole"]["drawing"]["ops"]), found[1]["whole"]) == (60, 200, None)
     assert report_graphs([document], {"op150": "fail"}, [])[0]["focus"] == "op150"
     assert report_graphs([{"model": "m", "ops": []}], {}, []) == []

@@ -45,7 +45,8 @@ def test_all_parts_are_drawn(driver, page):
 
 def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
     show(driver, page)
-    for typed, shown in (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not there", 0), ("block1/unit1", 1), ("[", 0), ("", 300)):
+    one = (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not", 0), ("block1/unit1", 1), ("[", 0), ("", 300))
+    for typed, shown in (*one, ("fail matmul UNIT3/", 6), ("matmul nowhere", 0)):
         typing = "const f = document.querySelector('#filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
         driver.execute_script(typing, typed)
         assert driver.execute_script(SHOWN) == shown, typed
@@ -70,7 +71,9 @@ def test_scrolling_shows_every_row_once(driver, page):
         seen += [name for name in tensors(driver) if name not in seen]
         driver.execute_script("const v = document.querySelector('#rows-view'); v.scrollTop += 600")
         driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
-    assert seen == [row.tensor for row in network(300)]
+    names = [row.tensor for row in network(300)]
+    # What fails comes first.
+    assert seen == names[120:] + names[:120]
 
 
 def test_keys_zoom_and_move_the_plot(driver, page):
@@ -105,18 +108,25 @@ def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, pag
     assert marked == element(driver, "#detail").get_attribute("data-tensor")
 
 
-def test_the_wheel_zooms_and_scrolls_the_page_when_all_is_shown(driver, page):
+def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page):
     from selenium.webdriver.common.action_chains import ActionChains, ScrollOrigin
+    from selenium.webdriver.common.keys import Keys
 
     show(driver, page)
     canvas = element(driver, "#plot canvas")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
-    ActionChains(driver).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -200).perform()
+    above = driver.execute_script("return scrollY")
+    there = ScrollOrigin.from_element(canvas)
+    ActionChains(driver).scroll_from_origin(there, 0, -200).perform()
+    assert span(driver) == (0, 299) and driver.execute_script("return scrollY") < above
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    ActionChains(driver).key_down(Keys.CONTROL).scroll_from_origin(there, 0, -200).key_up(Keys.CONTROL).perform()
     assert span(driver)[1] - span(driver)[0] < 299
 
 
 def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver, page):
     show(driver, page)
+    element(driver, "th[data-column=order] button").click()
     press(driver, "#rows tbody tr[tabindex='0']", "\ue015")
     active = driver.switch_to.active_element
     assert active.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
@@ -133,12 +143,65 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     assert "RelativeEuclideanDistance" in detail.text and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
 
 
+def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path):
+    show(driver, page)
+    only = element(driver, "#only-failing")
+    assert only.text == "only failing (180)"
+    only.click()
+    assert driver.execute_script(SHOWN) == 180 and only.get_attribute("aria-pressed") == "true"
+    element(driver, "#filter").send_keys("unit3/")
+    assert driver.execute_script(SHOWN) == 18
+    only.click()
+    assert driver.execute_script(SHOWN) == 30
+    write_page(tmp_path / "page.html", network(20))
+    show(driver, tmp_path / "page.html")
+    assert not element(driver, "#only-failing").is_displayed()
+
+
+def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told(driver, page, until):
+    opened = "return document.querySelector('#detail').hidden ? null : document.querySelector('#detail').dataset.tensor"
+    for fragment, tensor in (("#op-block3%2Funit4%2FConv2D", "block3/unit4/Conv2D:output:0"), ("#row-7", "block0/unit7/Conv2D:output:0")):
+        show(driver, page, fragment)
+        assert driver.execute_script(opened) == tensor and not element(driver, "#address").is_displayed()
+    unknown = {"#op-no%2Fsuch": "the op no/such, which has no row here", "#row-300": "row 300, which has no row here", "#op-%zz": "%zz"}
+    for fragment, said in unknown.items():
+        show(driver, page, fragment)
+        assert said in element(driver, "#address").text and driver.execute_script(opened) is None
+    driver.execute_script("location.hash = '#row-7'")
+    until(lambda: driver.execute_script(opened))
+    assert not element(driver, "#address").is_displayed()
+
+
+def test_back_leads_to_the_row_that_was_open_before(driver, page, until):
+    from selenium.webdriver.common.keys import Keys
+
+    opened = "return document.querySelector('#detail').hidden ? null : document.querySelector('#detail').dataset.tensor"
+    show(driver, page)
+    for at in (2, 4):
+        driver.find_elements("css selector", "#rows tbody tr")[at].click()
+        driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    ways = ["block12/unit4/Conv2D:output:0", None, "block12/unit2/Conv2D:output:0", None]
+    assert driver.execute_script(opened) is None
+    for tensor in ways:
+        driver.back()
+        until(lambda tensor=tensor: driver.execute_script(opened) == tensor)
+    for tensor in reversed(ways[:3]):
+        driver.forward()
+        until(lambda tensor=tensor: driver.execute_script(opened) == tensor)
+
+
 def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(driver, page):
     show(driver, page)
     drawn = driver.find_elements("css selector", "#graph [data-op]")
     assert len(drawn) == 60 and element(driver, "#graph [data-selected]").get_attribute("data-op") == "block12/unit0/Conv2D"
     assert {"pass", "fail"} == {op.get_attribute("data-verdict") for op in drawn}
     element(driver, "#graph [data-extent]").click()
+    # Of a large network the group around the suspect is unfolded, and others that lead there.
+    drawn = [op.get_attribute("data-op") for op in driver.find_elements("css selector", "#graph [data-op]")]
+    assert set(drawn) == {"block12/unit%d/Conv2D" % number for number in range(10)}
+    group = element(driver, "#graph [data-group][data-verdict=fail]")
+    assert "10 ops, 10 outside limits" in group.text
+    element(driver, "#graph button[title='unfold all groups']").click()
     assert len(driver.find_elements("css selector", "#graph [data-op]")) == 300
     click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     driver.execute_script(click, element(driver, "#graph [data-op='block20/unit3/Conv2D']"))
@@ -180,7 +243,7 @@ def test_a_hostile_name_is_harmless(driver, tmp_path):
     rows = [make_row(), make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, reason=HOSTILE, golden=HOSTILE, target_file=HOSTILE)]
     write_page(tmp_path / "page.html", rows, [1], sentence=HOSTILE)
     show(driver, tmp_path / "page.html", "#row-1")
-    assert driver.title != "ran" and tensors(driver) == [row.tensor for row in rows]
+    assert driver.title != "ran" and tensors(driver) == [row.tensor for row in reversed(rows)]
     assert "\u202e" not in element(driver, "body").text and "\\u202egnp" in element(driver, "#detail h2").text
 
 
@@ -397,8 +460,8 @@ def test_on_a_phone_the_first_metric_of_a_training_is_in_sight(driver, tmp_path)
     says = driver.execute_script("return document.querySelector('#rows tbody .verdict').textContent")
     resize(driver, 1280, 900)
     show(driver, tmp_path / "page.html")
-    assert column <= view and says == "pass"
-    assert list(dict.fromkeys(lines)) == ["step %d · device %d" % (step, device) for device in range(2) for step in (1, 10)]
+    assert column <= view and says == "fail"
+    assert list(dict.fromkeys(lines)) == ["step %d · device %d" % (step, device) for device in (1, 0) for step in (1, 10)]
     assert driver.find_elements("css selector", "#rows .where") == []
 
 
@@ -454,3 +517,56 @@ def test_without_scripts_the_page_can_be_read(tmp_path, page):
         resize(blocked, 390, 844)
         width = blocked.find_element("css selector", "html").get_property("scrollWidth")
         assert width <= 390
+
+
+def training(tmp_path, devices=3, steps=4):
+    """The report of some devices and steps: device 1 is wrong from op 2 and step 3 on."""
+    rows = [
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
+        for device in range(devices) for step in range(1, steps + 1) for row in network(6, 2 if device == 1 and step > 2 else None)
+    ]  # fmt: skip
+    write_page(tmp_path / "page.html", rows, [next(number for number, row in enumerate(rows) if row.verdict == "fail")])
+    return rows
+
+
+def test_other_devices_and_steps_are_drawn_beside_the_chosen_place(driver, tmp_path):
+    from selenium.webdriver.support.ui import Select
+
+    training(tmp_path)
+    show(driver, tmp_path / "page.html")
+    choice = Select(element(driver, "#plot-beside"))
+    assert not element(driver, "#network .legend").is_displayed()
+    for value, lines in (("devices", ["device 1", "device 0", "device 2"]), ("steps", ["step 3", "step 1", "step 2", "step 4"])):
+        choice.select_by_value(value)
+        legend = element(driver, "#network .legend").text
+        assert [legend.count("●")] + [line in legend for line in lines] == [len(lines)] + [True] * len(lines)
+    press(driver, "#plot", "\ue015", "\ue015", "\ue015")
+    tip = element(driver, "#plot [role=tooltip]").text.split("\n")
+    assert tip[0] == "block0/unit2/Conv2D:output:0" and len(tip) == 6
+    values = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in tip[2:]}
+    assert values["step 3, device 1"] > 0.1 and values["step 4, device 1"] > 0.1 and values["step 1, device 1"] < 0.01
+    # One metric at a time, and again several where nothing is beside.
+    assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 1
+    choice.select_by_value("")
+    assert len(driver.find_elements("css selector", "#plot-metrics [aria-pressed=true]")) == 2
+
+
+def test_an_op_over_the_steps_is_a_curve_beside_those_of_other_devices(driver, tmp_path):
+    training(tmp_path)
+    show(driver, tmp_path / "page.html", "#op-block0%2Funit2%2FConv2D")
+    frame = element(driver, "#over-steps")
+    assert (frame.get_attribute("data-from"), frame.get_attribute("data-to")) == ("0", "3")
+    legend = element(driver, "#detail .legend").text
+    assert legend.count("●") == 3 and legend.index("device 1") < legend.index("device 0") < legend.index("device 2")
+    press(driver, "#over-steps", "\ue015", "\ue007")
+    assert "step 1, device 1" in element(driver, "#detail dl").text
+    show(driver, tmp_path / "page.html", "#op-block0%2Funit1%2FConv2D")
+    assert len(driver.find_elements("css selector", "#over-steps canvas")) == 1
+
+
+def test_a_row_tells_what_feeds_it_and_what_it_feeds_and_leads_there(driver, page, until):
+    show(driver, page, "#op-block12%2Funit0%2FConv2D")
+    links = driver.find_elements("css selector", "#detail .neighbours a")
+    assert [link.text for link in links] == ["block11/unit9/Conv2D", "block12/unit1/Conv2D"]
+    links[0].click()
+    until(lambda: element(driver, "#detail").get_attribute("data-tensor") == "block11/unit9/Conv2D:output:0")

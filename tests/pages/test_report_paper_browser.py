@@ -18,7 +18,8 @@ def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
         driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
         assert len(tensors(driver)) == printed
         said = driver.execute_script("return document.querySelector('.paper').textContent")
-        assert said == ("" if count == printed else "Printed are 1000 of 1300 rows: those of the suspects, then the worst.")
+        rows = "" if count == printed else "Printed are 1000 of 1300 rows: those of the suspects, then the worst. "
+        assert said == rows + "4 of 9 metrics are printed; all are printed of a row that is open."
         driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
         assert len(tensors(driver)) == 60
     write_page(tmp_path / "page.html", network(20))
@@ -137,3 +138,12 @@ def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
         assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
         # A letter is at least so wide; 16 pixels are the cell's padding.
         assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)
+
+
+def test_of_a_row_that_is_open_all_metrics_and_the_neighbours_are_printed(driver, page):
+    show(driver, page, "#row-120")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    text = driver.find_element("css selector", "#detail").text
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    for words in ("MeanRelativeError", "RootMeanSquareError", "Fed by", "block11/unit9/Conv2D", "Feeds", "block12/unit1/Conv2D"):
+        assert words in text

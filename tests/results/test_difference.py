@@ -164,7 +164,7 @@ def test_nothing_that_both_have_is_no_pass(made):
         said = counts_words(found)
         assert "not comparable" in said and "device 0" in said and "devices 5, 6" in said
         jsonschema.validate(found.document(), load_schema("diff"))
-        assert "## goldwatch diff: not comparable" in markdown(found) and "not comparable" in diff_page(found)
+        assert "## goldwatch diff: pass; not comparable" in markdown(found) and "not comparable" in diff_page(found)
     swapped = placed("0")[:4] + placed("1")[4:], placed("0")[4:] + placed("1")[:4]
     assert not difference_of(*map(made, swapped)).comparable
     assert difference_of(made(placed("0")), made(placed("0", model_id="3") + bad)).comparable
@@ -285,7 +285,7 @@ def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(ma
     good = [row(one.op) for one in many]
     text = markdown(difference_of(made(good), made(many)))
     assert len(text) <= MOST_CHARACTERS
-    assert "## goldwatch diff: 700 worse" in text and "Left out for want of room: " in text
+    assert "; 700 worse than before" in text and "Left out for want of room: " in text
     assert "<b>" not in text.replace("``a\\|`<b>", "")
     assert "nothing is worse" in markdown(difference_of(made(good), made(good)))
 

@@ -26,6 +26,7 @@ make_environment() {
         chmod +x "$2/bin/$program"
     done
 }
+provide_axe() { [ -z "${NO_AXE:-}" ]; }
 have_chromium() { [ -z "${NO_CHROMIUM:-}" ] || [ -e installed ]; }
 install_chromium() { [ -n "${NO_APT:-}" ] || touch installed; }
 """
@@ -101,6 +102,12 @@ def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
     assert run(NO_CHROMIUM="1", NO_APT="1", CI="true")[0] == 0
     code, text = run(NO_CHROMIUM="1", CI="true")
     assert code == 0 and "NOT run" not in text and "-m browser" in text
+
+
+def test_without_axe_its_tests_are_said_not_to_run_and_ci_fails(run):
+    code, text = run(NO_AXE="1")
+    assert code == 0 and "accessibility of pages (axe-core of npm could not be had): its tests do NOT run" in text and "-m browser" in text
+    assert run(NO_AXE="1", CI="true")[0] == 1
 
 
 def test_without_the_project_s_environment_nothing_goes_on(run):

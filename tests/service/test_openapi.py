@@ -25,7 +25,7 @@ def test_it_describes_the_routes_that_there_are(tmp_path):
     service = make_service(Roots([str(tmp_path)], str(tmp_path / "state")), Access(Address("127.0.0.1", 1), "token", False, None))
     there = {(method.lower(), route.path) for route in service.routes for method in route.methods - {"HEAD"}}
     told = {(method, path) for path, methods in openapi_document("http://a")["paths"].items() for method in methods}
-    pages = {("get", "/"), ("get", "/jobs"), ("get", "/runs/{run}"), ("get", "/static/{name}")}
+    pages = {("get", "/"), ("get", "/jobs"), ("get", "/runs/{run}"), ("get", "/static/{name}"), ("get", "/diff/{before}/{after}")}
     assert there - pages == told
 
 

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 
 import pytest
-from browser import READY, SIDEWAYS, console, resize
+from browser import READY, SIDEWAYS, accessibility_faults, console, resize
 from merged_hosts import Host, settle
 from merged_hosts import make_row as make_host_row
 from service_client import COMPARE, TOKEN, WATCH, post
@@ -85,22 +85,50 @@ def test_a_page_asks_for_the_token(serving, live, row, tmp_path, page):
 
 def test_the_list_shows_filters_and_grows(watched, live, row, page):
     server, store, run = watched
-    assert page.texts("#runs tbody td.name a") == ["lab/out"]
+    assert page.texts("#runs tbody a[data-run]") == ["lab/out"]
     live("another").put(row(1, verdict="fail"))
     page.until(lambda: len(page.texts("#runs tbody tr")) == 2)
     page.element("#filter").send_keys("another")
-    page.until(lambda: page.texts("#runs tbody td.name a") == ["lab/another"])
-    assert page.texts("#runs .verdict") == ["fail"]
+    page.until(lambda: page.texts("#runs tbody a[data-run]") == ["lab/another"])
+    assert page.texts("#runs .verdict") == ["fail"] and page.texts("#runs tbody a[href*='#op-']") == ["op1"]
     # By the keyboard alone: from the filter over the verdict to the run.
     from selenium.webdriver.common.keys import Keys
 
-    for _ in range(6):
+    for _ in range(20):
         if page.driver.execute_script("return document.activeElement.dataset.run || ''"):
             break
         page.driver.switch_to.active_element.send_keys(Keys.TAB)
     assert page.driver.switch_to.active_element.text == "lab/another"
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until(lambda: "/runs/" in page.driver.current_url)
+    assert console(page.driver) == []
+
+
+def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(watched, live, row, page):
+    server, store, run = watched
+    names = lambda: page.texts("#runs tbody a[data-run]")  # noqa: E731
+    other = live("another")
+    other.put_all([row(number, verdict="fail") for number in range(1, 4)])
+    page.until(lambda: len(names()) == 2)
+    page.element("th[data-sort=fail] button").click()
+    page.until(lambda: names() == ["lab/another", "lab/out"])
+    page.element("th[data-sort=fail] button").click()
+    page.until(lambda: names() == ["lab/out", "lab/another"] and "sort=fail" in page.driver.current_url)
+    assert page.element("th[data-sort=fail]").get_attribute("aria-sort") == "ascending"
+    # The other line comes anew, this one stays, and what is selected in it.
+    page.driver.execute_script("getSelection().selectAllChildren(document.querySelector('#runs a[data-run]'))")
+    other.put(row(9, verdict="fail"))
+    page.until(lambda: server.json("/api/v1/runs?q=another")["runs"][0]["failed"] == 4)
+    page.until(lambda: page.driver.execute_script("return String(getSelection())") == "lab/out")
+    page.driver.execute_script("getSelection().removeAllRanges()")
+    page.until(lambda: "4" in page.texts("#runs tbody tr:last-child td.number"))
+    for box in page.driver.find_elements("css selector", "#runs input[data-pick]"):
+        box.click()
+    link = page.element("#difference a")
+    assert "lab/out" in link.text and "lab/another" in link.text
+    link.click()
+    page.until(lambda: page.driver.execute_script(READY))
+    assert "FAIL so far" in page.text("#after") and "another" in page.text("#verdict dl")
     assert console(page.driver) == []
 
 
@@ -158,11 +186,15 @@ def test_a_link_to_an_op_opens_it(watched, row, page):
     page.open(server, "/runs/%s#op-op3" % run)
     page.until(lambda: "op3:output:0" in page.text("#detail"))
     assert {"result.json", "report.html"} >= set(page.texts("#files a")) - {"junit.xml", "report.md"}
-    # One that there is not is told when the run has ended.
     page.open(server, "/")
     page.open(server, "/runs/%s#op-nothing" % run)
+    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row so far.")
     store.close()
-    page.until(lambda: "names an op that has no row here" in page.text("#connection"))
+    page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row here.")
+    # Its number in the table names a row as well.
+    page.open(server, "/")
+    page.open(server, "/runs/%s#row-2" % run)
+    page.until(lambda: "op2:output:0" in page.text("#detail"))
 
 
 def test_a_server_that_comes_back_is_found_again(serving, watched, row, page, tmp_path):
@@ -367,3 +399,13 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
     page.until(lambda: page.text("#rows-status").startswith("4 rows of 32, of which"))
     assert "right" in page.text("#rows tbody tr") and page.text("#connection") == ""
     assert console(page.driver) == []
+
+
+@pytest.mark.axe
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_axe_finds(watched, page, dark):
+    server, store, run = watched
+    resize(page.driver, 1280, 900, dark)
+    for path in ("/", "/jobs", "/runs/" + run):
+        page.open(server, path)
+        assert accessibility_faults(page.driver) == [], path

@@ -89,8 +89,14 @@ def test_how_far_a_run_is(serving, live, row, tmp_path):
     store.set("expected", {"files": 4, "bytes": 400})
     store.put_file(str(tmp_path / "lab" / "dump" / "a"), 100, 1, "x")
     store.put_file(str(tmp_path / "lab" / "golden" / "a"), 100, 1, "x")
-    (run,) = serving(tmp_path / "lab").runs()
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
     assert (run["progress"], run["files_done"], run["bytes_done"], run["bytes_expected"]) == (0.25, 1, 100, 400)
+    assert run["ops"] is None
+    # A watch knows its ops.
+    store.set("ops", {"come": 3, "expected": 4})
+    (run,) = server.runs()
+    assert (run["progress"], run["ops"]) == (0.75, {"come": 3, "expected": 4})
 
 
 def test_compare_notes_how_much_there_is(finished):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.results.records import OPS
 from goldwatch.watching.options import WatchOptions
 from goldwatch.watching.watch import Watch
 
@@ -75,15 +76,20 @@ def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
     one, other = net.files(device=0), net.files(device=1)
     net.put(one)
     net.put(dict(list(other.items())[:1]))
-    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
-    with Watch(options, watch=WatchOptions(expect_all=True)) as running:
+    options, told = ComparisonOptions(net.target, net.golden, net.out, net.model_path), []
+    with Watch(options, watch=WatchOptions(expect_all=True), on_standing=told.append) as running:
+        # Of one place, before the first dump.
+        assert running.arrivals.ops_come() == (0, len(one))
         turns = running.turns()
         turn(turns, lambda: running.arrivals.seen == len(one) + 1 and not running.engine.busy)
         assert not at_end(running)
+        assert running.arrivals.ops_come() == (len(one) + 1, 2 * len(one))
         net.put(dict(list(other.items())[1:]))
         for _ in turns:
             pass
         assert running.finish().exit_code == 0
+        assert told[-1].ops == (2 * len(one), 2 * len(one))
+        assert running.store.get(OPS) == {"come": 2 * len(one), "expected": 2 * len(one)}
     assert net.rows() == net.compare_rows()
 
 

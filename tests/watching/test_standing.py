@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from goldwatch.comparing.row import Row
+from goldwatch.results.records import OPS
 from goldwatch.watching import standing
 from goldwatch.watching.standing import Standings
 
@@ -15,15 +16,17 @@ def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
 
 def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
     monkeypatch.setattr(standing, "_TOLD_S", 0.0)
-    stored, told = [row(7)], []
+    stored, told, noted = [row(7)], [], {}
     counts, provisional = {"fail": 3, "pass": 4}, [None, None]
     progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)
+    counted = SimpleNamespace(all=lambda: dict(counts))
+    store = SimpleNamespace(rows=lambda order, verdict: iter(stored), continued=True, counted=counted, set=noted.__setitem__)
     standings = Standings(
         told.append,
         SimpleNamespace(progress=progress),
-        SimpleNamespace(counts=lambda: (0, 0)),
+        SimpleNamespace(counts=lambda: (0, 0), ops_come=lambda: (4, 9)),
         SimpleNamespace(targets=()),
-        SimpleNamespace(rows=lambda order, verdict: iter(stored), continued=True, counted=SimpleNamespace(all=lambda: dict(counts))),
+        store,
         provisional,
     )
 
@@ -43,3 +46,4 @@ def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
     provisional.clear()
     standings.tell(last=True)
     assert (told[-1].rows, told[-1].failed, told[-1].provisional) == (7, 0, 0)
+    assert told[-1].ops == (4, 9) and noted == {OPS: {"come": 4, "expected": 9}}
