@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import urllib.error
 import urllib.parse
@@ -14,9 +15,11 @@ from .errors import EnvironmentProblem, FormatError, InputError, UsageError
 from .filesystem.inputs import read_input
 from .loopback import is_loopback
 
+API = "/api/v1"
 TIMEOUT_S = 30.0
 _TOKEN_BYTES = 4096
 _UNAUTHORISED = 401
+_UNIX = "unix:"
 _MOST_BYTES = 64 << 20
 
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
@@ -49,7 +52,18 @@ class Refused(InputError):
             self.kind, self.hint = "unauthorised", "name the file with the service's token"
 
 
+def _read_token(path: str) -> str:
+    """Return the only word of a file; raises FormatError where there are more, InputError where it cannot be read."""
+    words = read_input(path, _TOKEN_BYTES).decode("utf-8", "replace").split()
+    if len(words) != 1 or not words[0].isprintable() or not words[0].isascii():
+        hint = "a line of the service's own file holds a name, a role and then the token" if len(words) > 1 else None
+        raise FormatError("expected one line of printable ASCII, the token alone", path, hint)
+    return words[0]
+
+
 def _advice(url: str, why: object) -> str:
+    if url.startswith(_UNIX):
+        return "check the path, that the service runs, and that this user may write to its socket"
     if isinstance(why, ssl.SSLCertVerificationError):
         return "where its certificate is your own, name it: SSL_CERT_FILE=cert.pem goldwatch …"
     if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
@@ -74,13 +88,45 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _UnixConnection(http.client.HTTPConnection):
+    """A connection to a service that listens at a Unix socket."""
+
+    def __init__(self, path: str, timeout: Any) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _UnixHandler(urllib.request.HTTPHandler):
+    """Asks over one Unix socket, whatever the URL says."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Ask."""
+        connect: Any = lambda host, timeout, **_: _UnixConnection(self._path, timeout)  # noqa: E731
+        return self.do_open(connect, req)
+
+
 class Client:
     """A service and the token for it.
 
     Parameters
     ----------
     url
-        Such as ``https://goldwatch.example.org``.
+        Such as ``https://goldwatch.example.org`` or ``unix:/run/goldwatch.sock``.
+
+    Attributes
+    ----------
+    pages
+        Where a browser finds the service; None: nowhere, it listens at a Unix socket.
     token_file
         Holds the token on one line; None: none is given.
 
@@ -93,6 +139,14 @@ class Client:
     """
 
     def __init__(self, url: str, token_file: Optional[str]) -> None:
+        self.url = url.rstrip("/")
+        self._token = None if token_file is None else _read_token(token_file)
+        handlers: List[Any] = [_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        self.pages: Optional[str] = None
+        if url.startswith(_UNIX) and len(url) > len(_UNIX):
+            self._base = "http://localhost"
+            self._opener = urllib.request.build_opener(*handlers, _UnixHandler(url[len(_UNIX) :]), urllib.request.ProxyHandler({}))
+            return
         try:
             parts = urllib.parse.urlsplit(url)
             known = bool(parts.hostname) and parts.port != 0
@@ -101,11 +155,7 @@ class Client:
         if not known or parts.scheme not in ("http", "https") or parts.query or parts.fragment or parts.username:
             shown = "a URL with a name or a password in it" if "@" in url else url
             raise UsageError("%s is no service's URL" % shown, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
-        self.url = url.rstrip("/")
-        self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
-        if self._token is not None and (not self._token.isprintable() or not self._token.isascii() or " " in self._token):
-            raise FormatError("expected one line of printable ASCII, the token", token_file)
-        handlers: List[Any] = [_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        self._base = self.pages = self.url
         if is_loopback(str(parts.hostname)):
             # This machine is not reached by way of another one.
             handlers.append(urllib.request.ProxyHandler({}))
@@ -135,7 +185,7 @@ class Client:
             headers["Content-Type"] = "application/json"
         if self._token is not None:
             headers["Authorization"] = "Bearer " + self._token
-        request = urllib.request.Request(self.url + path, body, headers, method=method)
+        request = urllib.request.Request(self._base + path, body, headers, method=method)
         try:
             with self._opener.open(request, timeout=TIMEOUT_S) as answer:
                 return bytes(answer.read(_MOST_BYTES))

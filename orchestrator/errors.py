@@ -120,6 +120,12 @@ class EnvironmentProblem(InputError):
     kind = "environment"
 
 
+class DiskFull(EnvironmentProblem):
+    """There is no room for what has to be written (exit code 4)."""
+
+    kind = "disk_full"
+
+
 class ProgramFailed(GoldwatchError):
     """The program that goldwatch launched failed (exit code 5).
 

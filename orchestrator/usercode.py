@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -32,7 +33,7 @@ _pids: Set[int] = set()
 Answer = Tuple[bool, Any]
 
 
-def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> Any:
+def call_user(script: str, function: Callable[..., Answer], *arguments: Any, shown: bool = False) -> Any:
     """Return what ``function(script, *arguments)`` finds in this thread's process for user code, which is started when it is not there.
 
     Parameters
@@ -41,6 +42,8 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
         The user's file.
     function
         One of ours, which calls :func:`run_user` and returns as that does.
+    shown
+        What the user's code prints goes to stderr, else nowhere. The first call of a thread decides.
 
     Raises
     ------
@@ -51,7 +54,7 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     # Most processes that compare never come here.
     from .processes import ProcessDied
 
-    child = getattr(_own, "child", None) or _started(script, function)
+    child = getattr(_own, "child", None) or _started(script, function, shown)
     late = threading.Event()
     timer = threading.Timer(TIMEOUT_S, _end, (child, late))
     timer.start()
@@ -76,7 +79,7 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     return found
 
 
-def _started(script: str, function: Callable[..., Answer]) -> Child:
+def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child:
     """Start this thread's process for user code; where it ends while it starts, which the user's code has no part in, another one."""
     from .processes import Child, ProcessDied
 
@@ -86,7 +89,7 @@ def _started(script: str, function: Callable[..., Answer]) -> Child:
             _pids.add(child.pid)
             # Before anything is imported that starts threads.
             child.call((go_below_a_guard,))
-            child.call((_begin, function))
+            child.call((_begin, function, shown))
             return child
         except ProcessDied:
             status = _drop()
@@ -130,8 +133,11 @@ def _end(child: Child, late: threading.Event) -> None:
     child.wait(time.monotonic() + _GRACE_S)
 
 
-def _begin(_: Callable[..., Answer]) -> None:
-    """Be called first in the process, with what is needed imported: what the user's code prints goes nowhere."""
+def _begin(_: Callable[..., Answer], shown: bool) -> None:
+    """Be called first in the process, with what is needed imported: what the user's code prints goes to stderr, or nowhere."""
+    if shown:
+        os.dup2(2, 1)
+        return
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)
@@ -154,6 +160,11 @@ def run_user(script: str, name: str, *arguments: Any, taken: Callable[[Any], Any
         return True, taken(getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments))
     except BaseException as error:  # Also SystemExit: the user's code must not end the process quietly.
         return False, _told(error, script)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            # The user may have closed or replaced them, and the process may be ended before it flushes them itself.
+            with contextlib.suppress(Exception):
+                stream.flush()
 
 
 @lru_cache(maxsize=None)

@@ -7,6 +7,7 @@
     demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
     demo_network.py culprits COMPARED.json REPLAYED.json OP…   fail unless the comparison names the ops, in this order, and replay does too
     demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
+    demo_network.py overflow OUT             write a net that is too large for float16: OUT/overflow.prototxt, .caffemodel
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ GOLDEN_LIMIT = 1e-5
 def main(words):
     commands = {"golden": (golden, 1), "check": (check, 1), "device": (device, 1), "verdict": (verdict, 2), "same": (same, 2)}
     commands["culprits"] = culprits, 3
+    commands["overflow"] = overflow, 1
     name, given = words[0] if words else "", words[1:]
     least = commands.get(name, (None, 0))[1]
     if name not in commands or len(given) < least or (name not in ("device", "culprits") and len(given) != least):
@@ -138,6 +140,32 @@ def same(path, other):
         print("rows that differ: " + ", ".join(different))
         return 1
     print("the same %d rows, to the last digit, as from the comparison afterwards" % len(rows[0]))
+    return 0
+
+
+def overflow(out):
+    from goldwatch.protowire import field
+
+    sizes = {"first": (32, 64, 400.0), "large": (64, 64, 30.0), "last": (64, 10, 0.2)}
+    state = np.random.RandomState(0)
+    text = 'name: "overflow"\nlayer { name: "data" type: "Input" top: "data" input_param { shape { dim: 4 dim: 32 } } }\n'
+    product = 'layer { name: "%s" type: "InnerProduct" bottom: "%s" top: "%s" inner_product_param { num_output: %d bias_term: false } }\n'
+    layers = b""
+    below = "data"
+    for name, (rows, columns, scale) in sizes.items():
+        values = (state.standard_normal((columns, rows)) * scale).astype("<f4")
+        shape = field(7, b"".join(field(1, size) for size in values.shape))
+        layers += field(100, field(1, name.encode()) + field(2, b"InnerProduct") + field(7, shape + field(5, values.tobytes())))
+        text += product % (name, below, name, columns)
+        below = name
+        if name == "large":
+            text += 'layer { name: "down" type: "Power" bottom: "large" top: "down" power_param { scale: 0.00012207031 } }\n'
+            below = "down"
+    os.makedirs(out, exist_ok=True)
+    for name, data in (("overflow.prototxt", text.encode()), ("overflow.caffemodel", field(1, b"overflow") + layers)):
+        with open(os.path.join(out, name), "wb") as stream:
+            stream.write(data)
+    print("%s: a net of three products, of which the second is too large for float16" % out)
     return 0
 
 

@@ -63,6 +63,7 @@ LAYERS = (
     ("goldwatch.doctor",),
     ("goldwatch.pages",),
     ("goldwatch.testing",),
+    ("goldwatch.locate",),
     ("goldwatch.service",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.program", "goldwatch.testing.__main__"),

@@ -67,12 +67,16 @@ class Batches:
         if item is None and entry.optional:
             return
         if item is None:
-            array = random_input(job["seed"], blob, entry.shape, position, job["max_input_bytes"])
+            array = random_input(job["seed"], entry, position, job["max_input_bytes"])
             self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
         else:
             # What else a transform_param says, such as a mean file that may be missing, is for images.
             transform = self._transform(blob) if is_image(item.path) else Transform()
-            array = load_item(item, entry.shape, transform, job["max_input_bytes"])
+            # What a data layer's parameters tell is the shape of its pictures; other files tell theirs.
+            expected = () if entry.reader and not is_image(item.path) else entry.shape
+            array = load_item(item, expected, transform, job["max_input_bytes"])
+            if entry.shape and array.shape == entry.shape[1:]:
+                array = array[None]
             self.sums[-1][blob] = sha256_of_file(item.path)
         if self.shapes.setdefault(blob, array.shape) != array.shape:
             message = "input %s: batches of shape %s and %s in one folder"

@@ -128,12 +128,13 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
     paths = paths or ModulePaths()
     if own is not None and backend not in ("auto", "numpy"):
         raise UsageError("`%s` is for the numpy backend" % own, hint="leave out `backend`, or give `backend=numpy`")
-    if own is not None:
-        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
     if backend == "numpy":
         return Chosen(backend, sys.executable)
+    if own is not None:
+        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
     here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
+    without: List[str] = []
     names = ["caffe"] if backend == "auto" else [backend]
     for name in names:
         for candidate in here if python is not None or name != "caffe" else here + _system_pythons():
@@ -141,7 +142,11 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
             if problem is None:
                 found = "Caffe is there, in %s" % printable(candidate)
                 return Chosen(name, candidate, ["backend caffe: " + found], found) if backend == "auto" else Chosen(name, candidate)
-            problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
+            if problem == "ModuleNotFoundError: No module named 'caffe'":
+                without.append(printable(candidate))
+            else:
+                problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
+    problems += ["no module caffe in %s" % " and ".join(without)] if without else []
     if backend == "auto" and not paths.before:
         reason = "Caffe was not used: %s" % "; ".join(problems)
         return Chosen("numpy", sys.executable, ["backend numpy: " + reason], reason)

@@ -14,7 +14,7 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import weight_shapes
 from ..child.outcome import Outcome
-from ..child.parent import Task, run_child
+from ..child.parent import LOG, STDERR, Task, run_child
 from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
@@ -24,7 +24,7 @@ from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .layer_table import has_weights
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
-from .user_layers import parse_layers
+from .user_layers import parse_layers, refuse_absent
 from .weights import check_names
 from .whitelist import refuse_unknown
 
@@ -121,7 +121,9 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
         document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
-        task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
+        # What the user's own layers print is the user's to see; a framework's log is shown only when it fails.
+        output = STDERR if options.layer_files else LOG
+        task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment, output=output)
         result = _result_of(
             job.net, run_child(task, folder, progress), backend, _hint_for(job.net, backend)
         )
@@ -167,8 +169,8 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
     document = read_upgraded(options.prototxt)
     if options.weights is not None:
         require_file(options.weights, "WEIGHTS")
-    parse_layers(options.layer_files)
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
+    refuse_absent(net, parse_layers(options.layer_files))
     own = RANDOM_WEIGHTS if options.random_weights is not None else LAYER if options.layer_files else None
     chosen = choose_backend(options.backend, options.python, paths, own)
     if options.weights is None and options.random_weights is None and _needs_weights(net, chosen.backend):
@@ -177,7 +179,7 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         raise UsageError("`check_backend` is the backend %s itself" % chosen.backend, hint="name another one")
     if chosen.backend == "opencv":
         refuse_unknown(net)
-    inputs = net_inputs(net, chosen.backend == "numpy")
+    inputs = net_inputs(net, chosen.backend == "numpy", list(parse_layers(options.layer_files)))
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
         is_image(item.path) for batch in batches for item in batch.items.values()

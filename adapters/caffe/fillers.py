@@ -14,8 +14,7 @@ import numpy as np
 from ...elements import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from ...netfiles.caffe_params import parameters_of
-from .layer_table import Blob, blobs_of
+from .layer_table import Blob, blobs_of, own_parameters
 
 Array = Any
 Shape = Tuple[int, ...]
@@ -23,7 +22,7 @@ Shape = Tuple[int, ...]
 
 def random_weights(seed: int, layer: Layer, bottoms: Sequence[Shape]) -> List[Array]:
     """Return the weights of a layer, float32: the same for the same seed, layer name and shapes."""
-    parameters = parameters_of(layer.message)
+    parameters = own_parameters(layer)
     state = np.random.RandomState([seed, zlib.crc32(layer.name.encode("utf-8", "surrogateescape"))])
     made = []
     for blob in blobs_of(layer, bottoms):

@@ -136,7 +136,8 @@ def load_image(path: str, shape: Tuple[int, ...], transform: Transform, limit_by
     """
     require_file(path, "image")
     if len(shape) != 4 or shape[1] not in (1, 3):
-        raise InputError("%s: an image cannot fill an input of shape %s" % (printable(path), list(shape)), hint="give an npy file")
+        what = "an input of shape %s" % list(shape) if shape else "an input whose shape the prototxt does not tell"
+        raise InputError("%s: an image cannot fill %s" % (printable(path), what), hint="give an npy file")
     _, channels, height, width = shape
     require_room(path, "the file", os.path.getsize(path), limit_bytes)
     rows, columns = image_size(path)

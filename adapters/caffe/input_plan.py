@@ -89,8 +89,9 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
             folders += [blob] if is_folder else []
     missing = [entry for entry in inputs if entry.blob not in given and not entry.optional]
     if missing and not random:
-        listed = ", ".join("%s %s" % (printable(entry.blob), list(entry.shape) if entry.shape else "") for entry in missing)
-        raise UsageError("no file for the net's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
+        listed = ", ".join(entry.words for entry in missing)
+        hint = "add `inputs=NAME=FILE` for each" + (", or `seed=SEED`" if all(entry.shape for entry in missing) else "")
+        raise UsageError("no file for the net's input %s" % listed, hint=hint)
     if not folders:
         return [Batch({blob: items[0] for blob, items in given.items()})]
     counts = {blob: len(given[blob]) for blob in folders}

@@ -14,8 +14,11 @@ from ...naming import printable
 from ..npyfile import LOAD_ERRORS, Check, read_npy, told
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
+from .netinputs import REGIONS, WHOLE, NetInput
 
 _NPY = ".npy"
+# Random regions lie in so many rows and columns of a feature map: few enough for most.
+_REGION_CELLS = 12.0
 
 
 def _open_npz(path: str) -> zipfile.ZipFile:
@@ -114,18 +117,24 @@ def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_b
     return fitting
 
 
-def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
-    """Return standard normal float32 numbers for the ``number``-th input; the same for the same seed on every numpy.
+def random_input(seed: int, entry: NetInput, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
+    """Return random float32 numbers for the ``number``-th input, as :attr:`NetInput.draw` tells; the same for the same seed on every numpy.
 
     Raises
     ------
     UsageError
         The prototxt does not tell the shape.
     """
+    shape, (kind, most) = entry.shape, entry.draw
     if not shape:
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
-        raise UsageError(message % printable(blob), hint="give `inputs=NAME=FILE`")
+        raise UsageError(message % entry.words, hint="give `inputs=%s=FILE`" % printable(entry.blob))
     # Drawn in float64.
-    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
+    require_room("input " + entry.blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
     state = np.random.RandomState([seed, number])
-    return np.asarray(state.standard_normal(shape), dtype=np.float32)
+    if kind == REGIONS and element_count(shape[1:]) == 5:
+        rows = np.zeros((shape[0], 5))
+        rows[:, 1:] = np.sort(state.uniform(0, _REGION_CELLS / (most or 1.0), (shape[0], 2, 2)), 1).reshape(-1, 4)
+        return np.asarray(rows.reshape(shape), np.float32)
+    drawn = state.standard_normal(shape) if kind != WHOLE else np.floor(state.uniform(0, most, shape))
+    return np.asarray(drawn, dtype=np.float32)

@@ -16,12 +16,24 @@ Shape = Tuple[int, ...]
 Parameters = Mapping[str, Any]
 BVLC, SSD = "BVLC Caffe", "SSD branch (weiliu89)"
 
-DATA_TYPES = frozenset(
-    ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
-)
-"""Layer types that read or make data by themselves."""
 SINKS = frozenset(["Silence", "HDF5Output"])
 """Layer types that only take."""
+UNREAD = frozenset(
+    "accuracy_param argmax_param batch_norm_param bias_param clip_param concat_param contrastive_loss_param convolution_param crop_param "
+    "data_param dropout_param dummy_data_param eltwise_param elu_param embed_param exp_param flatten_param hdf5_data_param "
+    "hdf5_output_param hinge_loss_param image_data_param infogain_loss_param inner_product_param input_param log_param loss_param "
+    "lrn_param memory_data_param mvn_param parameter_param pooling_param power_param prelu_param python_param recurrent_param "
+    "reduction_param relu_param reshape_param scale_param sigmoid_param slice_param softmax_param spp_param swish_param tanh_param "
+    "threshold_param tile_param window_data_param".split()
+)
+"""Parameters that BVLC Caffe lets any layer have; one of a type of BVLC's reads its own alone."""
+_FALSE = frozenset(("false", "False", "f", "0"))
+IGNORED: Dict[str, FrozenSet[str]] = {
+    # Dropout of SegNet, which may draw in TEST too; BatchNorm of NVIDIA's branch, which may be a Scale too.
+    "dropout_param.sample_weights_test": _FALSE,
+    "batch_norm_param.scale_bias": _FALSE,
+}
+"""Fields of branches, and the values with which they change nothing in TEST."""
 
 
 class Blob(NamedTuple):
@@ -292,6 +304,23 @@ LAYERS: Dict[str, Known] = {
 """Layer types by their V2 names."""
 
 
+def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
+    """Tell whether a layer reads or makes data by itself: it has tops, no bottoms, and a type that is not computed here.
+
+    Parameters
+    ----------
+    own
+        Layer types that the user's own files compute.
+    """
+    return bool(layer.tops) and not layer.bottoms and layer.type not in LAYERS and layer.type != "Input" and layer.type not in own
+
+
+def own_parameters(layer: Layer) -> Dict[str, Any]:
+    """Return the parameters that a layer's type reads; all that it has where its type is not known."""
+    known = LAYERS.get(layer.type)
+    return parameters_of(layer.message, known is None, None if known is None else known.params)
+
+
 def blobs_of(layer: Layer, bottoms: Sequence[Shape]) -> List[Blob]:
     """Return the weights that a layer of a known type has.
 
@@ -301,7 +330,7 @@ def blobs_of(layer: Layer, bottoms: Sequence[Shape]) -> List[Blob]:
         A parameter that Caffe demands is missing, or the bottoms do not fit.
     """
     known = LAYERS.get(layer.type)
-    return [] if known is None else known.blobs(parameters_of(layer.message), [tuple(shape) for shape in bottoms])
+    return [] if known is None else known.blobs(own_parameters(layer), [tuple(shape) for shape in bottoms])
 
 
 WEIGHTED = frozenset(
@@ -313,5 +342,5 @@ WEIGHTED = frozenset(
 def has_weights(layer: Layer) -> bool:
     """Tell whether a layer has weights of its own by its type and its number of bottoms; of unknown types nobody knows."""
     if layer.type == "Scale" and len(layer.bottoms) > 1:
-        return bool(parameters_of(layer.message).get("bias_term", False))
+        return bool(own_parameters(layer).get("bias_term", False))
     return layer.type in WEIGHTED and (layer.type != "Bias" or len(layer.bottoms) == 1)

@@ -1,17 +1,26 @@
-"""The net's inputs: Input layers, the older ``input`` fields with ``input_dim`` or ``input_shape``, and what data layers would read."""
+"""The net's inputs: Input layers, the older ``input`` fields with ``input_dim`` or ``input_shape``, and what data layers would read.
+
+Which parameters of a data layer tell its shape: data_transformer.cpp of BVLC Caffe, and of the SSD branch for ``resize_param``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
 
 from ...errors import FormatError, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message
-from .layer_table import DATA_TYPES
+from .layer_table import has_weights, own_parameters, reads_data
 
 Shape = Tuple[int, ...]
+Key = Tuple[int, int]
+_PICTURES = frozenset("Data ImageData MemoryData WindowData AnnotatedData DenseImageData ImageSegData VideoData".split())
+"""Data layers whose first top alone is what the net computes from; the others are labels."""
+NORMAL, WHOLE, REGIONS = "normal", "whole", "regions"
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,11 @@ class NetInput:
     layer, top_index
         The Input layer's number and the top's index; -1 and the input's number for an ``input`` field.
     optional
-        It may be left without a file: a data layer's labels, which only losses and Accuracy read.
+        It may be left without a file: a data layer's labels, and what a DummyData layer fills with one value.
+    reader
+        The data layer that would read it, as words; empty for others.
+    draw
+        What random numbers it can be filled with, as :func:`_draws` tells: their kind, and the number that goes with it.
     """
 
     blob: str
@@ -35,15 +48,25 @@ class NetInput:
     layer: int
     top_index: int
     optional: bool = False
+    reader: str = ""
+    draw: Tuple[str, float] = (NORMAL, 0.0)
+
+    @property
+    def words(self) -> str:
+        """Its name, its shape as far as it is known, and who would read it."""
+        shape = " %s" % list(self.shape) if self.shape else ""
+        return printable(self.blob) + shape + (" (which %s would read)" % self.reader if self.reader else "")
 
 
-def net_inputs(net: Net, data_layers: bool = False) -> List[NetInput]:
+def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> List[NetInput]:
     """Return the net's inputs in order.
 
     Parameters
     ----------
     data_layers
         The tops of layers that read their data themselves are inputs too.
+    own
+        Layer types that the user's own files compute.
 
     Raises
     ------
@@ -51,16 +74,21 @@ def net_inputs(net: Net, data_layers: bool = False) -> List[NetInput]:
         A shape is missing in part, or not positive.
     """
     try:
-        return _inputs(net, data_layers)
+        return _inputs(net, data_layers, own)
     except FormatError as error:
         raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
 
 
-def _inputs(net: Net, data_layers: bool) -> List[NetInput]:
+def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
+    needed = _needed(net) if data_layers else set()
+    draws = _draws(net)
     out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
     for number, layer in enumerate(net.layers):
-        if data_layers and layer.type in DATA_TYPES:
-            out += [NetInput(top.text, _data_shape(layer, index), number, index, index > 0) for index, top in enumerate(layer.tops)]
+        if data_layers and reads_data(layer, own):
+            reader = "layer %s of type %s" % (layer.title, printable(layer.type))
+            for index, top in enumerate(layer.tops):
+                optional = (number, index) not in needed or dummy(layer, index) is not None
+                out.append(NetInput(top.text, _data_shape(layer, index), number, index, optional, reader))
         if layer.type != "Input":
             continue
         shapes = [_dims(message) for message in layer.message.message("input_param").messages("shape")]
@@ -72,22 +100,83 @@ def _inputs(net: Net, data_layers: bool) -> List[NetInput]:
     for entry in out:
         if any(dim < 1 for dim in entry.shape):
             raise InputError("input %s has the shape %s" % (printable(entry.blob), list(entry.shape)))
-    return out
+    return [replace(entry, draw=draws.get((entry.layer, entry.top_index), entry.draw)) for entry in out]
+
+
+def _draws(net: Net) -> Dict[Key, Tuple[str, float]]:
+    """Return the values that not any number will do for: whole numbers below some number, or regions of pictures by their scale."""
+    found: Dict[Key, Tuple[str, float]] = {}
+    for layer, (origins, _) in zip(net.layers, net.graph()):
+        parameters = own_parameters(layer)
+        if layer.type in ("ROIPooling", "PSROIPooling") and len(origins) > 1:
+            # Of several feature maps the one with the most cells to a pixel is left first.
+            found[origins[1]] = REGIONS, max(float(parameters.get("spatial_scale", 1.0)), found.get(origins[1], (REGIONS, 0.0))[1])
+        elif layer.type == "Embed" and origins:
+            found[origins[0]] = WHOLE, float(parameters.get("input_dim", 1))
+        elif layer.type in ("LSTM", "RNN") and len(origins) > 1:
+            found[origins[1]] = WHOLE, 2.0
+        elif layer.type == "BatchReindex" and len(origins) > 1:
+            found[origins[1]] = WHOLE, 1.0
+    return found
+
+
+def _needed(net: Net) -> Set[Key]:
+    """Return the tops of data layers without which the net computes nothing: all but labels.
+
+    A label is a top behind the first that nothing but losses and Accuracy reads together with other values; of pictures' data layers
+    each top behind the first is one.
+    """
+    needed: Set[Key] = set()
+    labels: Dict[Key, Set[Key]] = {}
+    for number, (layer, (origins, count)) in enumerate(zip(net.layers, net.graph())):
+        tops = [(number, index) for index in range(count)]
+        if reads_data(layer):
+            needed.update(tops[:1])
+            if layer.type not in _PICTURES:
+                labels.update((top, {top}) for top in tops[1:])
+            continue
+        told = [labels[origin] for origin in origins if origin in labels]
+        roots = set().union(*told) if told else set()
+        if len(told) < len(origins) and (layer.type.endswith("Loss") or layer.type == "Accuracy"):
+            continue
+        if len(told) < len(origins) or has_weights(layer):
+            needed.update(roots)
+        elif roots:
+            labels.update((top, roots) for top in tops)
+    return needed
 
 
 def _data_shape(layer: Layer, index: int) -> Shape:
-    """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch, channels and crop; one label each."""
-    own = next((field.name for field in layer.message.fields if field.name.endswith("data_param")), "")
-    params, transform = layer.message.message(own), layer.message.message("transform_param")
-    shapes = [_dims(message) for message in params.messages("shape")]
+    """Return the shape of a data layer's top as far as the prototxt tells it, else nothing: batch, channels and crop."""
+    own = [layer.message.message(field.name) for field in layer.message.fields if field.name.endswith("_param")]
+    shapes = [_dims(message) for params in own for message in params.messages("shape")]
+    if not shapes and layer.type == "DummyData":
+        # The four dimensions of old files.
+        old = layer.message.message("dummy_data_param")
+        shapes = list(zip(*(old.integers(name) for name in ("num", "channels", "height", "width"))))
     if shapes:
         return shapes[index if index < len(shapes) else 0]
-    batch, crop = params.integer("batch_size", 0), transform.integer("crop_size", params.integer("crop_size", 0))
-    sides = [crop or params.integer(name, params.integer("new_" + name, 0)) for name in ("height", "width")]
-    if batch < 1 or (not all(sides) and not index) or index > 1:
+    transform = layer.message.message("transform_param")
+    places = own + [transform, transform.message("resize_param")]
+
+    def told(*names: str) -> int:
+        return next((params.integer(name, 0) for name in names for params in places if params.has(name)), 0)
+
+    sides = [told("crop_size") or told(name, "new_" + name) for name in ("height", "width")]
+    if index or not all(sides) or told("batch_size") < 1:
         return ()
-    grey = transform.text("force_gray") == "true" or params.text("is_color") == "false"
-    return (batch,) if index else (batch, params.integer("channels", 1 if grey else 3), sides[0], sides[1])
+    grey = transform.text("force_gray") == "true" or any(params.text("is_color") == "false" for params in own)
+    return (told("batch_size"), told("channels") or (1 if grey else 3), sides[0], sides[1])
+
+
+def dummy(layer: Layer, index: int) -> Optional[Any]:
+    """Return what a DummyData layer fills a top with where that is one value, float32, else nothing."""
+    shape = _data_shape(layer, index) if layer.type == "DummyData" else ()
+    fillers = layer.message.message("dummy_data_param").messages("data_filler")
+    filler = fillers[index if len(fillers) > 1 else 0] if len(fillers) in (1, len(layer.tops)) else None
+    if not shape or (fillers and (filler is None or filler.text("type", "constant") != "constant")):
+        return None
+    return np.full(shape, 0.0 if filler is None else filler.number("value", 0.0), np.float32)
 
 
 def with_shapes(inputs: Sequence[NetInput], shapes: Mapping[str, Shape]) -> List[NetInput]:

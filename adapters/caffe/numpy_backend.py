@@ -6,7 +6,7 @@ An in-place layer makes an array of its own, so no layer's output is written ove
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
 from ...wording import listed
 from .fillers import random_weights
-from .layer_table import DATA_TYPES, LAYERS, SINKS, blobs_of, has_weights
+from .layer_table import BVLC, IGNORED, LAYERS, SINKS, UNREAD, blobs_of, has_weights, own_parameters, reads_data
+from .netinputs import dummy
 from .targets import NO_TOP, Target, Targets
 from .user_layers import UserLayers
 from .weights import shared_weights
@@ -32,18 +33,22 @@ Weights = Callable[[str], Optional[List[Array]]]
 WITHOUT_FILE = "there is no file for the data layer's blob %s"
 _REFUSALS_SHOWN = 8
 _FREE_FIELDS = frozenset(
-    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs".split()
+    # The last one lets DeepLab's branch take bottoms of other sizes than before.
+    "name type bottom top include exclude phase loss_weight param propagate_down blobs_lr weight_decay transform_param blobs "
+    "strict_dim".split()
 )
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
-def refuse_unknown(net: Net, own: Sequence[str] = ()) -> None:
+def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = ()) -> None:
     """Refuse a net with a layer type or a parameter that is not computed here.
 
     Parameters
     ----------
     own
         Layer types that the user's own files compute.
+    skipped
+        Numbers of layers that are not run.
 
     Raises
     ------
@@ -56,7 +61,7 @@ def refuse_unknown(net: Net, own: Sequence[str] = ()) -> None:
         for value, origin in zip(layer.bottoms, origins)
         if origin[0] == -2
     ]
-    problems = [problem for layer in net.layers for problem in _problems(layer, net, own)]
+    problems = [problem for number, layer in enumerate(net.layers) if number not in skipped for problem in _problems(layer, net, own)]
     if problems or loose:
         shown = listed(problems + loose, _REFUSALS_SHOWN, "; ")
         hint = "compute such a layer yourself: `layer=TYPE=FILE.py`; or use a Caffe that knows it: `backend=caffe` `python=PATH`"
@@ -67,25 +72,29 @@ def refuse_unknown(net: Net, own: Sequence[str] = ()) -> None:
 
 def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
     where = "layer %s (%s)" % (layer.title, layer.type or "no type")
-    if layer.type in own or layer.type == "Input" or layer.type in DATA_TYPES or layer.type in SINKS:
+    if layer.type in own or layer.type == "Input" or layer.type in SINKS or reads_data(layer):
         return
     known = LAYERS.get(layer.type)
+    if known is None and not layer.tops:
+        # It may write files; there is nothing of it to save.
+        return
     if known is None:
-        what = "its code is Python of its own" if layer.type == "Python" else "the type is not known"
-        yield "%s: %s%s" % (where, what, "" if layer.bottoms else " (if it reads data, put an Input layer in its place)")
+        yield "%s: %s" % (where, "its code is Python of its own" if layer.type == "Python" else "the type is not known")
         return
     if layer.phase == "TRAIN":
         yield "%s: phase TRAIN" % where
     for field in layer.message.fields:
-        if field.name not in _FREE_FIELDS and field.name not in known.params:
+        if field.name in known.params:
+            for inner in layer.message.message(field.name).fields:
+                name = "%s.%s" % (field.name, inner.name)
+                if inner.name not in known.fields and not {value.text for value in inner.values} <= IGNORED.get(name, frozenset()):
+                    yield "%s: parameter %s (line %d) %s" % (where, name, net.document.line(inner.start), _why(name))
+        elif field.name not in _FREE_FIELDS and not (field.name in UNREAD and known.source == BVLC):
             yield "%s: parameter %s (line %d) is not known" % (where, field.name, net.document.line(field.start))
-    for name in known.params:
-        for field in layer.message.message(name).fields:
-            if field.name not in known.fields:
-                line = net.document.line(field.start)
-                drawn = layer.type == "Dropout" and field.name == "sample_weights_test"
-                problem = "draws other values each time" if drawn else "is not known"
-                yield "%s: parameter %s.%s (line %d) %s" % (where, name, field.name, line, problem)
+
+
+def _why(name: str) -> str:
+    return "draws other values each time" if name == "dropout_param.sample_weights_test" else "is not known"
 
 
 class NumpyBackend:
@@ -116,7 +125,6 @@ class NumpyBackend:
         self, net: Net, weights: Weights, given: Collection[str], seed: Optional[int] = None, layers: Optional[UserLayers] = None
     ) -> None:
         self._layers = layers or UserLayers({})
-        refuse_unknown(net, self._layers.types)
         self.version = "goldwatch %s, numpy %s" % (__version__, np.__version__)
         self.made: Dict[str, List[Array]] = {}
         self._net = net
@@ -125,14 +133,16 @@ class NumpyBackend:
         self._seed = seed
         self._sources = [origins for origins, _ in net.graph()]
         self._owners = shared_weights(net)
+        self._lacking = self._without_file()
+        lacking = {number for number, _ in self._lacking}
+        refuse_unknown(net, self._layers.types, {number for number in lacking if not reads_data(net.layers[number])})
 
     def complete(self, targets: Targets) -> Targets:
         """Return the targets; a layer without a top makes nothing to save."""
         saved, skipped = [], [(name, NO_TOP) for _, name in targets.topless]
-        lacking = self._without_file()
         for target in targets.saved:
-            if (target.number, target.top_index) in lacking:
-                skipped.append((target.title, WITHOUT_FILE % lacking[target.number, target.top_index]))
+            if (target.number, target.top_index) in self._lacking:
+                skipped.append((target.title, WITHOUT_FILE % self._lacking[target.number, target.top_index]))
             else:
                 saved.append(target)
         return Targets(saved, targets.skipped + skipped, [])
@@ -159,8 +169,10 @@ class NumpyBackend:
         last = max([target.number for target in targets] or [-1])
         for number, layer in enumerate(self._net.layers[: last + 1]):
             sources = self._sources[number]
-            if layer.type == "Input" or (layer.type in DATA_TYPES and layer.type not in self._layers.types):
-                made: Sequence[Optional[Array]] = [arrays.get(top.text) for top in layer.tops]
+            if layer.type == "Input" or reads_data(layer, self._layers.types):
+                made: Sequence[Optional[Array]] = [
+                    arrays[top.text] if top.text in arrays else dummy(layer, index) for index, top in enumerate(layer.tops)
+                ]
             elif any(values.get(source) is None for source in sources):
                 made = [None] * len(layer.tops)
             elif layer.type in SINKS or not layer.tops:
@@ -193,7 +205,7 @@ class NumpyBackend:
         for number, layer in enumerate(self._net.layers):
             reads = [lacking[source] for source in self._sources[number] if source in lacking]
             for index, top in enumerate(layer.tops):
-                if layer.type in DATA_TYPES and top.text not in self._given:
+                if reads_data(layer, self._layers.types) and top.text not in self._given and dummy(layer, index) is None:
                     lacking[number, index] = top.text
                 elif reads:
                     lacking[number, index] = reads[0]
@@ -202,7 +214,7 @@ class NumpyBackend:
     def _computed(self, layer: Layer, bottoms: List[Array]) -> List[Array]:
         where = "layer %s (%s)" % (layer.title, layer.type)
         own = self._layers.types
-        parameters = parameters_of(layer.message, layer.type in own)
+        parameters = parameters_of(layer.message, True) if layer.type in own else own_parameters(layer)
         blobs = self._blobs(layer, bottoms) if layer.type not in own else self._weights(layer.name) or []
         try:
             if layer.type in own:

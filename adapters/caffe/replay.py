@@ -12,10 +12,11 @@ from ...errors import InputError
 from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import StoredWeights
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
-from ..child.parent import Task
+from ..child.parent import LOG, STDERR, Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
@@ -23,7 +24,7 @@ from .backends import LAYER, Chosen, ModulePaths, choose_backend
 from .netinputs import net_inputs, with_shapes
 from .normalise import normalise
 from .targets import targets_of
-from .user_layers import UserLayers, parse_layers
+from .user_layers import UserLayers, parse_layers, refuse_absent
 from .weights import check_names, check_shapes, needs_weights
 from .worker import no_weights
 
@@ -49,7 +50,7 @@ class CaffeReplay:
     Raises
     ------
     UsageError
-        ``layer_files`` and another backend, or one of another form.
+        ``layer_files`` and another backend, one of another form, or of a type that the net has not.
     EnvironmentProblem
         There is no such backend.
     FormatError, InputError
@@ -67,6 +68,9 @@ class CaffeReplay:
     ) -> None:
         self._paths = ModulePaths.of(prototxt)
         self._layers = parse_layers(layer_files)
+        if self._layers:
+            document = read_upgraded(prototxt)
+            refuse_absent(Net(document, initial_state(document, "TEST", None, ())), self._layers)
         self.chosen: Chosen = choose_backend(backend, python, self._paths, LAYER if layer_files else None)
         self.name = self.chosen.backend
         self.notes = list(self.chosen.notes)
@@ -83,7 +87,8 @@ class CaffeReplay:
         weights = None if self._weights is None else os.path.abspath(self._weights)
         job: Dict[str, Any] = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder}
         job.update(paths=astuple(self._paths), layer_files=self._layers)
-        return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment)
+        output = STDERR if self._layers else LOG
+        return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment, output=output)
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:

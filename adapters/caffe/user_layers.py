@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 import numpy as np
 
 from ...errors import UsageError, require_file
 from ...filesystem.inputs import open_input
 from ...naming import printable
+from ...netfiles.caffe_net import Net
 from ...usercode import Answer, call_user, run_user
 
 Array = Any
@@ -39,7 +40,7 @@ class UserLayers:
 
     def call(self, kind: str, bottoms: Sequence[Array], blobs: Sequence[Array], parameters: Dict[str, Any], name: str) -> List[Array]:
         """Return the tops of a layer; raises NotComparable where the user's code fails."""
-        found: List[Array] = call_user(self._files[kind], _forward, kind, list(bottoms), list(blobs), parameters, name)
+        found: List[Array] = call_user(self._files[kind], _forward, kind, list(bottoms), list(blobs), parameters, name, shown=True)
         return found
 
 
@@ -63,6 +64,21 @@ def parse_layers(specs: Sequence[str]) -> Dict[str, str]:
         require_file(path, "layer %s" % kind)
         files[kind] = os.path.abspath(path)
     return files
+
+
+def refuse_absent(net: Net, types: Iterable[str]) -> None:
+    """Refuse layer types that a net has no layer of.
+
+    Raises
+    ------
+    UsageError
+        It names them, and the types that the net has.
+    """
+    there = sorted({layer.type for layer in net.layers})
+    absent = [kind for kind in types if kind not in there]
+    if absent:
+        hint = "the types are written as in the prototxt; this one's are %s" % ", ".join(printable(kind) for kind in there)
+        raise UsageError("`layer`: the net has no layer of type %s" % ", ".join(printable(kind) for kind in absent), hint=hint)
 
 
 def _forward(script: str, kind: str, bottoms: List[Array], blobs: List[Array], parameters: Dict[str, Any], name: str) -> Answer:

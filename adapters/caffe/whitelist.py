@@ -20,8 +20,8 @@ from ...netfiles.textformat import number_of
 from ...wording import listed
 
 WAY_OUT = (
-    "compute it with a real Caffe: `backend=caffe` `python=PATH`, where PATH is a Python in which `import caffe` gives caffe.Net; "
-    "or leave the layer out of a copy of the prototxt"
+    "use `backend=numpy`, which knows more layers; or a real Caffe: `backend=caffe` `python=PATH`, where PATH is a Python in which "
+    "`import caffe` gives caffe.Net"
 )
 _REFUSALS_SHOWN = 8
 _FLOAT32_MAX = 3.4e38

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
@@ -26,16 +25,17 @@ from .weights import check_shapes
 
 
 class _Sum(threading.Thread):
-    """Hashes the weights while the net is loaded and runs."""
+    """Hashes the weights, where there are some, while the net is loaded and runs."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Optional[str]) -> None:
         super().__init__(daemon=True)
         self._path = path
-        self.digest = ""
+        self.digest: Optional[str] = None
 
     def run(self) -> None:
         """Hash the file."""
-        self.digest = sha256_of_file(self._path)
+        if self._path is not None:
+            self.digest = sha256_of_file(self._path)
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
@@ -58,7 +58,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
-    weights = _Sum(job["weights"] or os.devnull)
+    weights = _Sum(job["weights"])
     weights.start()
     targets = Targets(
         [Target(*fields) for fields in job["targets"]],
@@ -67,7 +67,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
     )
     document = read_upgraded(job["prototxt"])
     net = Net(document, initial_state(document, "TEST", job["level"], job["stages"]))
-    inputs = net_inputs(net, job["backend"] == "numpy")
+    inputs = net_inputs(net, job["backend"] == "numpy", list(job["layer_files"]))
     batches = Batches(job, net, inputs)
     begun = time.perf_counter()
     backend = _backend(job, net, inputs, batches.shapes)
@@ -77,8 +77,7 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         if stop and results:
             return
         weights.join()
-        digest = weights.digest if job["weights"] else None
-        source = source_of(job["prototxt_sha256"], digest, batches.sums[number], job["seed"], job["random_weights"])
+        source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"], job["random_weights"])
         if job["layer_files"]:
             source["layers"] = {kind: sha256_of_file(path) for kind, path in job["layer_files"].items()}
         suffix = "quant" if job["quantised"] else "npy"

@@ -40,6 +40,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "golden": (".", "golden", "Make golden data from Caffe, TensorFlow, ONNX or PyTorch models."),
         "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
+        "locate": (".locate", "locate", "From two models to the operator that goes wrong: all steps in one command."),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
         "replay": (".replay", "replay", "Run each operator again with the device's inputs: only errors of its own show."),
         "cure": (".cure", "cure", "Tell which operators must stay in float32, as the compiler's file."),

@@ -6,6 +6,7 @@ Names of ops, files and types come from files that anybody may have made: here i
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import json
 import logging
@@ -42,8 +43,7 @@ _OPTIONS = {
     "unknown_node": "--list",
     "unencrypted": "--insecure allows it",
     "needs_token": "--token-file FILE",
-    "open_token": "--tls-cert FILE --tls-key FILE, or --behind-proxy --public-url https://HOST",
-    "needs_public_url": "--behind-proxy --public-url https://HOST, both or neither",
+    "open_token": "--tls-cert FILE --tls-key FILE, or --public-url https://HOST",
     "no_certificates": "--tls-ca-file, --tls-cert and --tls-key",
 }
 """What the hints of these kinds of error are called on the command line."""
@@ -69,28 +69,32 @@ def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-def verbosity_options(function: Callable[..., Any], least: int = 0) -> Any:
-    """Add ``-q`` and ``-v`` (which at ``least`` so often counts as given): they set up the log; the command gets ``quiet`` (bool)."""
+def verbosity_options(function: Callable[..., Any], serving: bool = False) -> Any:
+    """Add ``-q`` and ``-v`` (of a service one counts as given): they set up the log; the command gets ``quiet`` (bool)."""
 
     @functools.wraps(function)
     def command(*args: Any, quiet: bool, verbose: int, **given: Any) -> Any:
-        set_up_logging(quiet, max(verbose, least))
+        set_up_logging(quiet, max(verbose, int(serving)), serving)
         return function(*args, quiet=quiet, **given)
 
     quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
     return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(quiet_option(command))
 
 
-def set_up_logging(quiet: bool, verbose: int) -> None:
-    """Send the ``goldwatch`` logger to stderr at the level the user chose."""
+def set_up_logging(quiet: bool, verbose: int, timed: bool = False) -> None:
+    """Send the ``goldwatch`` logger to stderr at the level the user chose; ``timed``: each line with its time."""
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Escaped("%(levelname)s: %(message)s"))
+    handler.setFormatter(_Escaped("%(asctime)s %(levelname)s: %(message)s" if timed else "%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=level)
 
 
 class _Escaped(logging.Formatter):
-    """Lines of the log with control characters as escapes."""
+    """Lines of the log with control characters as escapes, times as ISO 8601 writes them."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: Optional[str] = None) -> str:  # noqa: N802
+        """Return the time of a record."""
+        return datetime.datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""

@@ -15,10 +15,12 @@ from ..naming import printable
 from ..watching.ends import Signals
 from .common import columns_of, option_group
 from .live_display import LiveDisplay, stop
+from .notify_option import Notify
 from .report_options import FILES, planned_reports
 from .result_text import print_result
 
-TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", "force", "table", "output_format", "quiet", "verbose"}
+TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "notify", "strict", "force", "table", "output_format", "quiet",
+         "verbose"}  # fmt: skip
 """Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
 
 _LEAST_NAME = 12
@@ -51,13 +53,15 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
         stop_on_divergence=given["stop_on_divergence"],
     )
     planned = planned_reports(given, out)
-    with LiveDisplay(quiet) as display:
-        merge = Merge(options, given["force"], display.say, display.on_row, lambda standing: display.show(_live_line(standing)))
+    with LiveDisplay(quiet) as display, Notify(given["notify"], "watch", out, display.say) as notify:
+        merge = Merge(options, given["force"], display.say, display.on_row, lambda standing: display.show(_live_line(standing)),
+                      notify.on_divergence)  # fmt: skip
         with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
             display.clear()
             result = merge.finish(display.on_stage)
             display.clear()
+            notify.end(result)
             print_result(result, given, planned)
             return result.exit_code
 

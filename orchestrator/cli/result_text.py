@@ -20,7 +20,7 @@ from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
 from .shell import command_words, shell_lines, shell_word
-from .verdict_text import closer_words, narrow_words, verdict_lines
+from .verdict_text import closer_words, default_words, narrow_words, verdict_lines
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
@@ -137,11 +137,14 @@ def verdict_line(result: RunResult) -> str:
 def next_words(result: RunResult) -> List[str]:
     """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result.
 
-    After statistics it is the configuration that dumps the tensors around the first divergence.
+    After statistics it is the configuration that dumps the tensors around the first divergence; after limits that are stricter than
+    rounding the comparison without these.
     """
     summary = result.summary
     if summary.first is not None and summary.first.metric in MEASURES:
         return narrow_words(result.options)
+    if summary.first is not None and summary.first.too_strict is not None and not summary.suspects:
+        return default_words(result.options, summary.first.too_strict.missed) or _report_words(result.options.out)
     words = replay_words(result)
     # The one that the sentence before it names.
     culprits = [] if summary.culprit is None else [summary.culprit]
@@ -150,7 +153,10 @@ def next_words(result: RunResult) -> List[str]:
         culprits.append((summary.first.op, summary.first.place))
     for op, place in culprits:
         words = words or closer_words(result.options, op, place, unmodelled=result.options.exact)
-    out = result.options.out
+    return words or _report_words(result.options.out)
+
+
+def _report_words(out: str) -> List[str]:
     kind = next(iter(FILES))
-    report = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])
-    return words or [shell_word(word) for word in report]
+    words = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])
+    return [shell_word(word) for word in words]

@@ -22,6 +22,7 @@ from ..watching.watch import Watch
 from .common import say
 from .compare import make_options
 from .live_display import LiveDisplay, stop
+from .notify_option import Notify
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
 from .result_text import print_end, print_found
@@ -60,7 +61,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     reports = planned_reports(given, out)
     planned = planned_replay(given["original"], given["model"], ".", out)
     find_program(program)
-    with LiveDisplay(given["quiet"]) as display:
+    with LiveDisplay(given["quiet"]) as display, Notify(given["notify"], "run", out, display.say) as notify:
         make_folder(out)
         prepared = prepare(kind, path, given["model"], given["acl_at"], out, display.say, given["om_name"])
         output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
@@ -68,7 +69,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
             make_golden(given["golden_run"], display.say, output)
         log = os.path.join(out, LOG_FILE)
         started = Program(program, log, output, sys.stderr.fileno(), given["grace"], display.say, display.beside)
-        return _follow(started, prepared, golden, out, given, display, (chosen, planned, reports))
+        return _follow(started, prepared, golden, out, given, (display, notify), (chosen, planned, reports))
 
 
 def _configuration(given: Any) -> Tuple[str, str]:
@@ -81,13 +82,20 @@ def _configuration(given: Any) -> Tuple[str, str]:
 
 
 def _follow(
-    program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, asked: Tuple[Any, Any, Reports]
+    program: Program,
+    prepared: Prepared,
+    golden: str,
+    out: str,
+    given: Any,
+    told: Tuple[LiveDisplay, Notify],
+    asked: Tuple[Any, Any, Reports],
 ) -> int:
+    display, notify = told
     chosen, planned, reports = asked
     plan = None if given["model"] is None else prepared.plan
     options = make_options(prepared.target, golden, out, given, plan)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
-                  display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
+                  display.on_file, display.on_standing, prepared.earlier, notify.on_divergence)  # fmt: skip
     program.ours = watch.own_pids
     display.is_final = watch.is_final
     with Signals(lambda name: stop(watch, name), program.kill), watch:
@@ -121,7 +129,9 @@ def _follow(
             replayed = append_replay(planned, result, given["jobs"] or default_jobs(), given["quiet"], given["output_format"] == "json")
     finally:
         print_end(result, given, replayed)
+        own = replayed is not None and bool(replayed.summary.culprits)
+        code = EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+        notify.end(result, code)
     if problem is not None:
         raise problem
-    own = replayed is not None and bool(replayed.summary.culprits)
-    return EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+    return code

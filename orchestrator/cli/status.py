@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 from urllib.parse import quote
 
 import click
 
-from ..client import JOB, RUN, Client, Refused
+from ..client import API, JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
 from ..wording import plural
 from .common import format_option, print_json, put, put_line, verbosity_options
 from .submit import job_code, server_options
 
 _NOT_FOUND = 404
+_PAGE, _MOST_JOBS = 1000, 10_000
 _ASKED = 200
 
 
@@ -32,7 +33,7 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
     """
     client = Client(server, token_file)
     if run is None:
-        found = client.get("/api/runs?limit=1000", {"runs": [RUN], "total": int})
+        found = client.get(API + "/runs?limit=1000", {"runs": [RUN], "total": int})
         if output_format == "json":
             print_json(found)
         else:
@@ -40,11 +41,12 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
                 put_line(_line(one))
             put(plural(found["total"], "run"))
         return 0
-    jobs = client.get("/api/jobs", {"jobs": [JOB]})["jobs"]
-    job = next((job for job in jobs if job["id"] == run), None)
-    document = _run(client, run, jobs) if job is None else _by_id(client, job["run"]) or job
+    job = _found(client, "/jobs/", run, JOB)
+    document = _run(client, run) if job is None else _found(client, "/runs/", job["run"], RUN) or job
     by_job = job is not None or "rows" not in document
-    job = job or next((job for job in jobs if document["id"] in (job["run"], job["id"]) and job["command"] != "diff"), None)
+    if job is None:
+        jobs = [document] if by_job else client.get(API + "/jobs?run=" + document["id"], {"jobs": [JOB]})["jobs"]
+        job = next((job for job in jobs if job["command"] != "diff"), None)
     if output_format == "json":
         print_json({**document, "job": job})
     else:
@@ -59,10 +61,11 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
     return EXIT_INCOMPLETE if code is None else int(code)
 
 
-def _by_id(client: Client, name: Optional[str]) -> Optional[Dict[str, Any]]:
+def _found(client: Client, where: str, name: Optional[str], shape: Any) -> Optional[Dict[str, Any]]:
+    """Return a run or job by its id, None where there is none."""
     try:
         if name is not None and "/" not in name:
-            found: Dict[str, Any] = client.get("/api/runs/" + quote(name, safe=""), RUN)
+            found: Dict[str, Any] = client.get(API + where + quote(name, safe=""), shape)
             return found
     except Refused as error:
         if error.status != _NOT_FOUND:
@@ -70,23 +73,32 @@ def _by_id(client: Client, name: Optional[str]) -> Optional[Dict[str, Any]]:
     return None
 
 
-def _run(client: Client, name: str, jobs: List[Dict[str, Any]]) -> Dict[str, Any]:
+def _run(client: Client, name: str) -> Dict[str, Any]:
     """Return a run by id or folder; of one that has not begun its newest job."""
-    found = _by_id(client, name)
+    found = _found(client, "/runs/", name, RUN)
     if found is not None:
         return found
     text = name.rstrip("/")
-    asked = "/api/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
+    asked = API + "/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
     runs: List[Dict[str, Any]] = client.get(asked, {"runs": [RUN]})["runs"]
     matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
     if len(matching) == 1:
-        full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"], RUN)
+        full: Dict[str, Any] = client.get(API + "/runs/" + matching[0]["id"], RUN)
         return full
-    job = next((job for job in jobs if _makes(job, name)), None)
+    job = None if matching else next((job for job in _jobs(client) if _makes(job, name)), None)
     if matching or job is None:
         said = "there is no run %s" if not matching else "several runs are called %s"
         raise MissingPath(said % name, hint="goldwatch status without RUN lists them")
     return job
+
+
+def _jobs(client: Client) -> Iterator[Dict[str, Any]]:
+    """Yield all jobs, the newest first."""
+    for offset in range(0, _MOST_JOBS, _PAGE):
+        jobs = client.get(API + "/jobs?limit=%d&offset=%d" % (_PAGE, offset), {"jobs": [JOB]})["jobs"]
+        yield from jobs
+        if len(jobs) < _PAGE:
+            return
 
 
 def _makes(job: Dict[str, Any], name: str) -> bool:

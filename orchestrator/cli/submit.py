@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from ..client import JOB, Client, Unreachable
+from ..client import API, JOB, Client, Unreachable
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
 from .common import format_option, option_group, print_json, put, say, verbosity_options
 from .shell import shell_word
@@ -20,9 +20,10 @@ _ENDED = ("done", "failed", "cancelled")
 
 
 server_options = option_group(
-    click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org."),
+    click.option("--server", required=True, metavar="URL",
+                 help="The service, such as https://host.example.org/goldwatch or unix:/run/goldwatch.sock."),
     click.option("--token-file", metavar="FILE", help="Holds the token."),
-)
+)  # fmt: skip
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -42,9 +43,10 @@ def submit(server: str, token_file: Optional[str], detach: bool, words: Tuple[st
     """
     request = job_document(words)
     client = Client(server, token_file)
-    job = client.post("/api/runs", request, JOB)
+    job = client.post(API + "/runs", request, JOB)
     try:
-        say("job %s: %s/runs/%s" % (job["id"], client.url, job["run"]) if job["run"] else "job %s" % job["id"], quiet)
+        has_page = job["run"] and client.pages is not None
+        say("job %s: %s/runs/%s" % (job["id"], client.pages, job["run"]) if has_page else "job %s" % job["id"], quiet)
         if not detach:
             job = _wait(client, job["id"], quiet)
     except KeyboardInterrupt:
@@ -55,7 +57,7 @@ def submit(server: str, token_file: Optional[str], detach: bool, words: Tuple[st
     elif detach:
         put(job["id"])
     else:
-        for line in client.text("/api/jobs/%s/log" % job["id"]).splitlines():
+        for line in client.text(API + "/jobs/%s/log" % job["id"]).splitlines():
             put(line)
     return 0 if detach else job_code(job)
 
@@ -64,7 +66,7 @@ def _wait(client: Client, name: str, quiet: bool) -> Dict[str, Any]:
     failures = 0
     while True:
         try:
-            job: Dict[str, Any] = client.get("/api/jobs/" + name, JOB)
+            job: Dict[str, Any] = client.get(API + "/jobs/" + name, JOB)
             failures = 0
             if job["state"] in _ENDED:
                 return job

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
-from ..engine.options import ComparisonOptions
+from ..engine.options import AUTO, ComparisonOptions
+from ..judging.limits import DEFAULTS
 from ..wording import plural
 from .common import sentence_lines
 from .shell import command_words, shell_lines, shell_word
@@ -94,6 +95,22 @@ def narrow_words(options: ComparisonOptions) -> List[str]:
     return [shell_word(word) for word in command_words(["goldwatch", "config", "new"], [], words)]
 
 
+def default_words(options: ComparisonOptions, missed: Sequence[str]) -> List[str]:
+    """Return the words of the comparison without some limits; none where it has options that are not among them."""
+    files = (("-f", "model"), ("--quant-json", "quantisation"), ("--unfused-om", "unfused"), ("--original", "original"))
+    known = {name: getattr(options, name) for name in (*(name for _, name in files), "limits", "metrics", "recompute")}
+    own = [limit for limit in options.limits.entries if limit not in DEFAULTS]
+    replaced = {limit.metric for limit in DEFAULTS if limit not in options.limits.entries}
+    again = ComparisonOptions(options.target, options.golden, options.out, **known)
+    if again != options or not replaced <= {limit.metric for limit in own}:
+        return []
+    words = [word for option, name in files if known[name] for word in (option, known[name])]
+    words += [word for limit in own if str(limit) not in missed for word in ("--limit", str(limit))]
+    words += ["--recompute", options.recompute] if options.recompute != AUTO else []
+    words += ["-o", os.path.join(options.out, "default")]
+    return [shell_word(word) for word in command_words(["goldwatch", "compare"], [options.target, options.golden], words)]
+
+
 def _folder_of(target: str, place: Place) -> str:
     """Return the folder of a place's dumps below TARGET, which may itself be it or one on the way to it."""
     parts, given = [part for part in place if part is not None], os.path.abspath(target).split(os.sep)
@@ -105,11 +122,12 @@ def _recomputed(found: Mapping[str, Any]) -> str:
     """Return how many operators were computed again, and what came out."""
     left = found["not_computed"]
     counts = "%s: %d right, %d wrong" % (plural(found["ops"], "op"), found["right"], found["wrong"]) if found["ops"] else "no op"
+    assumed = "; %d otherwise of golden data's input, the device's was not dumped" % found["assumed"] if found.get("assumed") else ""
     why = "; %d could not be (%s: %s%s)" % (
         len(left), left[0]["op"], left[0]["reason"], "; more in result.json" if len(left) > 1 else ""
     ) if left else ""  # fmt: skip
     rest = "; %d left out for the time they take (--recompute all)" % found["left_out"] if found.get("left_out") else ""
-    return "computed again from the device's own inputs: %s%s%s" % (counts, why, rest)
+    return "computed again from the device's own inputs: %s%s%s%s" % (counts, assumed, why, rest)
 
 
 def _host(host: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from .common import option_group, say
 from .compare import asked_option, asked_plan, comparison_options, make_options
 from .live_display import LiveDisplay, stop
 from .merge import merge_command, merge_options
+from .notify_option import Notify, notify_option
 from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
@@ -30,6 +31,7 @@ watch_options = option_group(
     click.option("--poll", type=float, metavar="SECONDS", help="List the folders so often instead of asking the kernel."),
     click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first final failing row as JSON on its stdin."),
     click.option("--stop-on-divergence", is_flag=True, help="End at the first failing row that is final."),
+    notify_option,
     comparison_options,
 )  # fmt: skip
 """The options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
@@ -82,15 +84,16 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
     quiet = given["quiet"]
     options = make_options(target, golden, out, given, asked_plan(given))
     chosen, planned = make_watch_options(given), planned_reports(given, out)
-    with LiveDisplay(quiet) as display:
+    with LiveDisplay(quiet) as display, Notify(given["notify"], "watch", out, display.say) as notify:
         watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,
-                      on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
+                      on_file=display.on_file, on_standing=display.on_standing, on_divergence=notify.on_divergence)  # fmt: skip
         display.is_final = watch.is_final
         with Signals(lambda name: stop(watch, name)), watch:
             watch.follow()
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()
+            notify.end(result)
             tell_deleted(watch, given["quiet"])
             print_result(result, given, planned)
             return result.exit_code

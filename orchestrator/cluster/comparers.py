@@ -52,7 +52,7 @@ def cluster_comparers(address: ClusterAddress, tell: Callable[[str], None] = lam
     slow.daemon = True
     try:
         with connected(address) as connection:
-            cluster = Cluster(connection, EligibleWorkers(connection.client, tell))
+            cluster = Cluster(connection, EligibleWorkers(connection.client, tell, connection.aside))
             try:
                 yield cluster
             except BaseException:
@@ -77,7 +77,7 @@ class Cluster:
     """
 
     def __init__(self, connection: Connection, eligible: EligibleWorkers) -> None:
-        self._client, self._revive = connection
+        self._client, self._revive = connection.client, connection.revive
         self._eligible = eligible
         self._name = uuid.uuid4().hex[:12]
         self._dispatcher: Optional[Dispatcher] = None

@@ -7,7 +7,7 @@ import importlib
 import logging
 import multiprocessing
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .. import __version__
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
@@ -34,10 +34,13 @@ class Connection(NamedTuple):
         ``distributed.Client``.
     revive
         Starts workers of our own in place of those that Dask has given up; does nothing for others'.
+    aside
+        Workers with other versions, which get no work, each with a sentence.
     """
 
     client: Any
     revive: Callable[[], None]
+    aside: Mapping[str, str]
 
 
 @contextlib.contextmanager
@@ -47,7 +50,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
     Raises
     ------
     EnvironmentProblem
-        Dask is not installed, nobody answers, there is no worker, or a version is another there; or the scheduler goes away meanwhile.
+        Dask is not installed, nobody answers, there is no worker, or none has our versions; or the scheduler goes away meanwhile.
     UsageError
         Certificates are missing, or cannot be used.
     """
@@ -85,8 +88,8 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             stack.callback(_leave, client)
         heed_silence(client)
         try:
-            _require_alike(client)
-            yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
+            aside = _require_alike(client)
+            yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers), aside)
         except GoldwatchError:
             raise
         except GONE:
@@ -120,27 +123,36 @@ def _security(address: ClusterAddress) -> Any:
     return found
 
 
-def _require_alike(client: Any) -> None:
-    """Refuse a cluster whose machines have other versions, and name them."""
+def _require_alike(client: Any) -> Dict[str, str]:
+    """Return the workers with other versions than ours, each with a sentence; refuse a cluster whose scheduler has, or where all have."""
     workers = list(client.nthreads())
     if not workers:
         raise EnvironmentProblem("the Dask scheduler has no worker", hint="start dask worker on the machines that are to compare")
-    sides: Dict[str, Any] = {"the scheduler": client.sync(client.scheduler.versions, packages=[], callback_timeout=PATIENCE_S)}
+    scheduler = client.sync(client.scheduler.versions, packages=[], callback_timeout=PATIENCE_S)
+    different = differences(_ours(), {"the scheduler": scheduler})
+    aside = {} if different else unlike(client, workers)
+    if different or len(aside) == len(workers):
+        raise EnvironmentProblem(
+            "versions differ in the cluster: %s" % listed(different or list(aside.values()), _SHOWN, "; "),
+            hint="Python's minor version, dask and goldwatch must be the same everywhere",
+        )
+    return aside
+
+
+def unlike(client: Any, workers: Sequence[str]) -> Dict[str, str]:
+    """Return which of some workers have other versions than ours, each with a sentence; of one that has gone meanwhile nothing is known."""
 
     async def versions(worker: str) -> Any:
         return (await client.scheduler.broadcast(msg={"op": "versions", "packages": []}, workers=[worker]))[worker]
 
-    said = answers(client, workers, versions)
-    # One that has gone meanwhile gets no work.
-    sides.update(("worker %s" % name, entry) for name, entry in said.items() if not isinstance(entry, Exception))
-    different = differences(importlib.import_module("distributed.versions").get_versions(packages=[]), sides)
-    if not different:
-        different = _of_goldwatch(client, workers)
-    if different:
-        raise EnvironmentProblem(
-            "versions differ in the cluster: %s" % listed(different, _SHOWN, "; "),
-            hint="Python's minor version, dask and goldwatch must be the same everywhere",
-        )
+    said = {name: entry for name, entry in answers(client, workers, versions).items() if not isinstance(entry, Exception)}
+    found = {name: differences(_ours(), {"worker %s" % name: entry}) for name, entry in said.items()}
+    aside = {name: "; ".join(phrases) for name, phrases in found.items() if phrases}
+    return {**aside, **_of_goldwatch(client, [name for name in workers if name not in aside])}
+
+
+def _ours() -> Any:
+    return importlib.import_module("distributed.versions").get_versions(packages=[])
 
 
 def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> List[str]:
@@ -171,18 +183,18 @@ def _cut(version: Any) -> str:
     return str(version)[:_MOST_SHOWN]
 
 
-def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
+def _of_goldwatch(client: Any, workers: Sequence[str]) -> Dict[str, str]:
     async def version(worker: str) -> Any:
         return (await client._run(goldwatch_version, workers=[worker]))[worker]
 
-    found = []
+    found = {}
     for worker, theirs in answers(client, workers, version).items():
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):
-            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, first_line(theirs)))
+            found[worker] = "worker %s has no goldwatch that can be used (%s)" % (worker, first_line(theirs))
         elif theirs != __version__:
-            found.append("worker %s has goldwatch %s, this is %s" % (worker, _cut(theirs), __version__))
+            found[worker] = "worker %s has goldwatch %s, this is %s" % (worker, _cut(theirs), __version__)
     return found
 
 

@@ -99,6 +99,9 @@ class Dispatcher:
             if not self._sent:
                 # One after the other: whoever dies now was ended by this one.
                 if not self._suspects:
+                    # One that went in the last second is told, too.
+                    self._asked_at = -_LOOK_S
+                    self._threads()
                     return
                 self._send([self._suspects.pop()], apart=True)
             with contextlib.suppress(queue.Empty):
@@ -117,6 +120,7 @@ class Dispatcher:
         if now - self._asked_at >= _LOOK_S:
             before, self._there = self._there, self._client.nthreads()
             self._asked_at = now
+            self._eligible.tell_gone(sorted(before.keys() - self._there.keys()))
             if self._there.keys() - before.keys():
                 try:
                     self._eligible.renew()

@@ -1,15 +1,16 @@
-"""Which workers may compare: those that see the run's files under the same paths as this machine."""
+"""Which workers may compare: those with our versions that see the run's files under the same paths as this machine."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ..dumps.tree import DumpTree
 from ..engine.options import ComparisonOptions
 from ..errors import InputError
 from ..wording import listed
 from .asking import run_on
+from .connecting import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen
 
 _SHOWN = 4
@@ -24,13 +25,16 @@ class EligibleWorkers:
         ``distributed.Client``.
     tell
         Called with a warning as soon as it is known.
+    aside
+        Workers that are known to have other versions, each with a sentence; the others that are there have ours.
     """
 
-    def __init__(self, client: Any, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Any, tell: Callable[[str], None], aside: Mapping[str, str]) -> None:
         self._client, self.tell = client, tell
         self.probes: List[FileProbe] = []
-        self._excluded: Dict[str, str] = {}
-        self._asked: Set[str] = set()
+        self._excluded: Dict[str, str] = dict(aside)
+        self._asked: Set[str] = set(aside)
+        self._alike = set(client.nthreads()) - self._asked
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return the files of TARGET, once some worker is known to see them too.
@@ -42,7 +46,7 @@ class EligibleWorkers:
         """
         tree = DumpTree(options.target, time=options.time)
         self.probes = [*_probes_of_inputs(options), *_probes_of_devices(tree)]
-        reasons = self._ask_new_workers()
+        reasons = [*self._excluded.values(), *self._ask_new_workers()]
         if reasons and len(self._excluded) == len(self._asked):
             raise InputError("no worker sees the files: %s" % self.reasons, hint="they must lie under the same paths on their machines")
         self._warn(reasons)
@@ -68,15 +72,25 @@ class EligibleWorkers:
         self._warn(self._ask_new_workers())
 
     def _ask_new_workers(self) -> List[str]:
-        """Return a reason for each new worker that does not see everything."""
+        """Return a reason for each new worker that has other versions or does not see everything."""
         new = [worker for worker in self._client.nthreads() if worker not in self._asked]
-        reasons = []
+        aside = unlike(self._client, [worker for worker in new if worker not in self._alike])
+        self._asked.update(aside)
+        self._excluded.update(aside)
+        reasons = list(aside.values())
+        new = [worker for worker in new if worker not in aside]
         for worker, numbers in run_on(self._client, new, unseen, tuple(self.probes)).items():
             self._asked.add(worker)
             if numbers:
                 reason = "worker %s does not see %s" % (worker, probed(self.probes, numbers))
                 reasons.append(self._excluded.setdefault(worker, reason))
         return reasons
+
+    def tell_gone(self, workers: Iterable[str]) -> None:
+        """Say which workers have gone that could get work."""
+        for worker in workers:
+            if worker not in self._excluded:
+                self.tell("warning: worker %s has gone (killed, or out of memory?): what it was at is compared again" % worker)
 
     def _warn(self, reasons: Iterable[str]) -> None:
         for reason in reasons:

@@ -28,7 +28,7 @@ class FileProbe(NamedTuple):
 
 
 class NotSeen(InputError):
-    """A worker does not see a file that it is to compare.
+    """A worker does not see a file that it is to compare, or has another version: it gets no work.
 
     Attributes
     ----------

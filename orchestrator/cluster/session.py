@@ -20,10 +20,9 @@ from ..engine.comparers import compare_files, drain, look
 from ..engine.engine import Engine
 from ..engine.goldens import Goldens
 from ..engine.target_file import GROWING, TargetFile
-from ..errors import EnvironmentProblem
 from ..results.rowlines import changed_lines, unpacked
 from ..results.store import RunStore
-from .file_probes import require_seen
+from .file_probes import NotSeen, require_seen
 from .messages import Findings, Order
 
 _own = threading.local()
@@ -36,13 +35,16 @@ def compare_order(order: Order) -> Findings:
 
     Raises
     ------
+    NotSeen
+        This worker has another goldwatch, or does not see what it should.
     EnvironmentProblem
-        This worker has another goldwatch, or cannot write to its disk.
+        It cannot write to its disk.
     GoldwatchError
         The models, GOLDEN or the user's code cannot be read here.
     """
     if order.version != __version__:
-        raise EnvironmentProblem("this worker has goldwatch %s, not %s" % (__version__, order.version))
+        worker = _address()
+        raise NotSeen("worker %s has goldwatch %s, not %s" % (worker, __version__, order.version), worker)
     session = _session(order)
     try:
         return session.compare(order)

@@ -6,7 +6,7 @@ from typing import Any, Collection, List, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem.inputs import read_input
-from ..judging.limits import LIMITED, OWN_HINT, SELECTORS, Limits, impossible, limits_of_document, limits_with, possible_hint
+from ..judging.limits import LIMITED, OWN_HINT, SELECTORS, Limits, fault_of, limits_of_document, limits_with
 from ..naming import nearest_names
 from ..schemas import load_schema
 from ..schemas.jsontext import JsonText
@@ -28,8 +28,8 @@ def load_limits(path: str, others: Collection[str] = ()) -> Limits:
     Raises
     ------
     InputError
-        It cannot be read, is not of the form of schemas/limits.schema.json, or has a limit that no tensor can meet; the message has line
-        and column.
+        It cannot be read, is not of the form of schemas/limits.schema.json, or has a limit that no tensor can meet or that asks for what is
+        worse; the message has line and column.
     """
     findings = Findings()
     data = read_input(path, MAX_LIMITS_BYTES)
@@ -42,7 +42,7 @@ def load_limits(path: str, others: Collection[str] = ()) -> Limits:
     for place, (line, column) in text.duplicates():
         raise InputError("%s: line %d, column %d: %s is there twice" % (path, line, column, place[-1]), hint="keep one of them")
     _check(path, text, _schema(others))
-    _check_possible(path, text, others)
+    _check_sense(path, text, others)
     return limits_with(text.value, others)
 
 
@@ -66,19 +66,19 @@ def _check(path: str, text: JsonText, schema: Any) -> None:
         _refuse(path, line, column, error)
 
 
-def _check_possible(path: str, text: JsonText, others: Collection[str]) -> None:
-    """Raise for the first limit that no tensor can meet."""
+def _check_sense(path: str, text: JsonText, others: Collection[str]) -> None:
+    """Raise for the first limit that no tensor can meet, or that asks for what is worse."""
     parts: List[Tuple[Path, Any]] = [((), text.value)]
     parts += [(("rules", number), rule) for number, rule in enumerate(text.value.get("rules", []))]
     for where, part in parts:
         for metric in part:
-            if metric not in LIMITED:
+            if metric not in LIMITED and metric not in others:
                 continue
             (limit,) = limits_of_document({metric: part[metric]}, others)
-            if not limit.possible:
+            fault = fault_of(limit)
+            if fault is not None:
                 line, column = text.place((*where, metric))
-                message = "%s: line %d, column %d: no tensor can meet it: %s" % (path, line, column, impossible(limit))
-                raise InputError(message, hint=possible_hint(limit))
+                raise InputError("%s: line %d, column %d: %s" % (path, line, column, fault.message), hint=fault.hint)
 
 
 def _place(text: JsonText, error: Any) -> Tuple[int, int]:

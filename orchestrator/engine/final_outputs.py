@@ -272,6 +272,9 @@ class _Planned:
             self.tasks.append(PairTask(row, tensor, entry, plan.origin_format, plan.origin_shape))
 
 
+_JOINING = ("Merge", "StreamMerge")
+
+
 class _NetworkOutput(NamedTuple):
     """One of the om's outputs: whose it is, and how it is handed out."""
 
@@ -289,9 +292,26 @@ def _outputs_of(graph: ModelGraph) -> Iterator[_NetworkOutput]:
     last = next((op for op in graph.ops if op.type == "NetOutput" and op.graph_index == 0), None)
     for number, source in enumerate(last.inputs if last is not None else ()):
         producer = graph.producer(last, source[0]) if source is not None and last is not None else None
-        if producer is not None and source is not None and last is not None:
-            own, given = desc_at(producer.output_descs, source[1]), desc_at(last.input_descs, number)
-            yield _NetworkOutput(producer, source[1], replace(given if given.dtype else own, origin_name=own.origin_name))
+        if producer is None or source is None or last is None:
+            continue
+        given, output = desc_at(last.input_descs, number), source[1]
+        joined = _of_a_gear(graph, producer, output)
+        if joined is not None:
+            # Of any gear it is the same output, in another size.
+            producer, output, given = joined[0], joined[1], replace(given, shape=tuple(-1 for _ in given.shape))
+        own = desc_at(producer.output_descs, output)
+        yield _NetworkOutput(producer, output, replace(given if given.dtype else own, origin_name=own.origin_name))
+
+
+def _of_a_gear(graph: ModelGraph, producer: OpNode, output: int) -> Optional[Tuple[OpNode, int]]:
+    """Return which op's output, in one gear, is the output of an op where the gears join again; None of any other op."""
+    ends = [op for op in graph.ops if op.type == "NetOutput" and graph.graph_names[op.graph_index] in producer.subgraphs]
+    if not ends and producer.type not in _JOINING:
+        return None
+    end, number = (ends[0], output) if ends else (producer, 0)
+    source = end.inputs[number] if number < len(end.inputs) else None
+    found = graph.producer(end, source[0]) if source is not None else None
+    return None if found is None or source is None else (found, source[1])
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:

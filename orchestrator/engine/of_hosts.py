@@ -22,6 +22,7 @@ from ..verdict.observations import ObservedOp
 from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import execution_key
 from ..verdict.summary import INCOMPLETE, Summary, summarise
+from ..verdict.suspects import unproven
 from ..wording import listed
 from .options import ComparisonOptions
 
@@ -29,8 +30,8 @@ FINISHED = "finished"
 _NAMED = 5
 
 
-class _ComputedThere(TensorReader):
-    """Knows what the hosts' own runs computed again at the place that a merge judges, and reads no tensors."""
+class ComputedThere(TensorReader):
+    """Knows what runs computed again at their ends (of a merge at the place that it judges), and reads no tensors."""
 
     def __init__(self, document: Iterable[Sequence[Any]]) -> None:
         self._judged = {
@@ -54,7 +55,7 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     graphs = stored_networks(store.get(GRAPHS) or ())
     place = first_place(store) or _first_failing_place(store)
     rows = store.rows("index", place) if place is not None else ()
-    found = summarise(rows, 0, options.limits, None, graphs, reader=_ComputedThere(store.get(COMPUTED) or ()))
+    found = summarise(rows, 0, options.limits, None, graphs, reader=ComputedThere(store.get(COMPUTED) or ()))
     counts = {name: sum(getattr(line, name) for line in lines) for name in PlaceLine._fields[1:]}
     by_host: Dict[str, List[PlaceLine]] = {}
     for line in lines:
@@ -75,6 +76,8 @@ def judge_hosts(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
         sentence=found.sentence if place is not None else "No operator is outside its limits." if counts["outputs"] else "",
         hosts=hosts,
     )
+    if place is not None and told.get(place.host or "", {}).get("state") != FINISHED:
+        found = replace(found, suspects=unproven(found.suspects))
     return found, _sentence(found)
 
 
@@ -123,7 +126,9 @@ def _sentence(found: Summary) -> str:
     if not unfinished:
         return said
     runs = "The run of %s has" if len(unfinished) == 1 else "The runs of %s have"
-    return (runs + " not finished: this is about the rows so far. %s") % (_named(unfinished), said)
+    named = found.first if found.first is not None else found.suspects[0] if found.suspects else None
+    lacks = ", and operators are computed again only when it ends" if named is not None and named.place.host in unfinished else ""
+    return (runs + " not finished: this is about the rows so far%s. %s") % (_named(unfinished), lacks, said)
 
 
 def _named(hosts: Sequence[str]) -> str:

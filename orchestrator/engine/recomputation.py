@@ -38,6 +38,7 @@ ByGolden = Callable[[ObservedOp, Optional[Told]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
+_ASSUMED = "assumed"
 _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
 
 _TOGETHER, _MOST_THREADS = 1 << 22, 4
@@ -219,7 +220,8 @@ class Recomputation:
         """Return ``summary.recomputed`` of result.json; None where there is nothing to tell.
 
         ``model`` is None where the original model is not known. ``ops`` are those that were computed, ``left_out`` those that were not for
-        the time that they take; an op that ran at several places counts at each.
+        the time that they take; an op that ran at several places counts at each. ``assumed`` are those that come out otherwise of an
+        input that golden data hold, since the device's was not dumped: they may be right, and the device fed with other data.
         """
         if not self._computed:
             return None
@@ -229,13 +231,14 @@ class Recomputation:
             if one.state == UNKNOWN:
                 reasons.setdefault(name, one.reason)
             elif states.get((place, name)) != WRONG:
-                states[place, name] = one.state
+                states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
         counts = Counter(states.values())
         return {
             "model": ", ".join(path for path, found in self._originals.items() if found is not None) or None,
             "ops": len(states),
             "right": counts[RIGHT],
             "wrong": counts[WRONG],
+            "assumed": counts[_ASSUMED],
             "left_out": len(self._known - self._done),
             "not_computed": [{"op": name, "reason": reason} for name, reason in reasons.items()],
         }

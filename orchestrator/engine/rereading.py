@@ -51,6 +51,8 @@ class RunReader(TensorReader):
         def by_golden(op: ObservedOp, told: Optional[Told]) -> List[Recomputed]:
             return computed_by_golden(op, inputs.of(op), self.whole, told)
 
+        # Of an op that ran several times in a step nobody knows which of its inputs belong to which of its outputs.
+        urgent, others = ([op for op in ops if (op.place, op.name) not in inputs.several] for ops in (urgent, others))
         return self._recomputation.recompute(urgent, others, by_golden)
 
     def recomputed(self) -> Optional[Dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
 
 from ..comparing.row import PASS
 from ..errors import EXIT_INCOMPLETE
-from ..results.hosts import JUDGED_BY
+from ..results.hosts import COMPUTED, JUDGED_BY
 from ..results.network import GRAPHS, SUMMARY, stored_networks
 from ..results.rowsql import plain_tree
 from ..results.store import RunStore
@@ -17,8 +17,9 @@ from ..verdict.final_outputs import of_outputs
 from ..verdict.run_sentence import run_sentence
 from ..verdict.stored_summary import summary_of, summary_tree
 from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
-from .of_hosts import judge_hosts
-from .options import ComparisonOptions
+from ..verdict.suspects import unproven
+from .of_hosts import ComputedThere, judge_hosts
+from .options import NONE, ComparisonOptions
 
 JUDGED = "judged"
 """How a finished run was judged, as its store notes it: what was forgiven, what found no counterpart at large, its last sentence."""
@@ -26,6 +27,7 @@ JUDGED = "judged"
 _WHOLE = "whole_summary"
 
 _UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
+_NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
 
 
 class Standing(NamedTuple):
@@ -95,6 +97,8 @@ def _so_far(store: RunStore, options: ComparisonOptions) -> Standing:
     """Judge the rows that there are; ops are those that have rows."""
     found, sentence = _judged_anew(store, options)
     note = _UNFINISHED % found.rows
+    if options.recompute != NONE and not store.has_hosts and (found.suspects or (found.first is not None and found.culprits is None)):
+        found, note = replace(found, suspects=unproven(found.suspects)), note + _NOT_COMPUTED
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
     found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
     return Standing(False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence))
@@ -109,7 +113,9 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     judged = store.get(JUDGED) or {}
     unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
     asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
-    summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
+    # What an earlier end computed is of the files that were there then.
+    computed = ComputedThere(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
+    summary = summarise(store.rows("index"), ops, *asked, computed, unmatched, lacking)
     if options.exact:
         summary = compared_exactly(summary, list(store.rows("index")), options.limits, graphs)
     elif options.outputs is not None:

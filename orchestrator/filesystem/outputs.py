@@ -8,7 +8,7 @@ import os
 import stat
 from typing import IO, Any, BinaryIO, Iterator, NoReturn, Optional
 
-from ..errors import EnvironmentProblem
+from ..errors import DiskFull, EnvironmentProblem
 
 ASIDE_PREFIX = ".goldwatch-"
 ASIDE_SUFFIX = ".tmp"
@@ -122,10 +122,15 @@ def append(stream: IO[str], data: bytes) -> None:
     stream.buffer.write(data)  # type: ignore[attr-defined]
 
 
+def is_of_full_disk(error: OSError) -> bool:
+    """Tell whether there was no room on a disk, or none left for this user."""
+    return error.errno in _FULL
+
+
 def refuse_writing(path: str, error: OSError) -> NoReturn:
     """Raise EnvironmentProblem for a file that could not be written."""
-    if error.errno in _FULL:
-        raise EnvironmentProblem(
+    if is_of_full_disk(error):
+        raise DiskFull(
             "%s: the disk is full, the file was not written (an older one is unchanged)" % path,
             hint="free space in %s, and the same again goes on where it was" % (os.path.dirname(path) or "."),
         ) from error

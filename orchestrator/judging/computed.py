@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
+from typing import Collection, Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
 
 from ..recomputing.measured import OwnError
 from ..recomputing.recomputed import DECISION, MOVE, Recomputed
+from ..tensors.rounding import ROUNDING
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
 
@@ -21,11 +22,19 @@ MOST_SLICE = 8.0
 """The same of the worst slice along any axis."""
 MOST_ELEMENT = 24.0
 """The same of a single element."""
+MOST_FACTOR = 2.0
+"""By how many half steps of the type one factor of all elements may differ from 1: a constant may be off by one, and values that are cut
+off, not rounded, shrink by another. By so many times what others of the kind differ, too: where sums are cut off, all shrink."""
+MOST_DEVIATIONS = 6.0
+"""Standard deviations of what rounding makes of such a factor that are granted besides: of few elements it is noise."""
 ENOUGH_OTHERS = 2
 """Other operators of a kind from which on they tell how the device computes."""
 
 SHOWN = 0.05
 """The share of a coarser arithmetic's error from which on a device shows that it computes by it."""
+
+_COARSE = ("float16", "bfloat16")
+"""Types whose rounding is more than all else that may make a factor of a right output."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -45,6 +54,8 @@ class Judged(NamedTuple):
         Why it is not known.
     assumed
         As of :class:`goldwatch.recomputing.recomputed.Recomputed`.
+    factor
+        By how much one factor of all elements may differ from 1, where only such a factor shows that it is wrong; else 0.
     """
 
     state: str
@@ -52,6 +63,7 @@ class Judged(NamedTuple):
     times: float = 0.0
     reason: str = ""
     assumed: bool = False
+    factor: float = 0.0
 
 
 def judged(computed: Mapping[Key, Recomputed]) -> Dict[Key, Judged]:
@@ -84,14 +96,16 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
         return Judged(UNKNOWN, None, 0.0, one.reason)
     times = beyond(one.tight, one.kind == MOVE)
     if times <= 1.0:
-        return Judged(RIGHT, one.tight, times)
+        off, granted = _off(one.tight), _granted_factor(one)
+        if off > granted:
+            granted = max(granted, _factor_of_others(_others(one, habits, computed)))
+        return Judged(WRONG, one.tight, off / granted, factor=granted) if off > granted else Judged(RIGHT, one.tight, times)
     if one.loose is None:
         return Judged(WRONG, one.tight, times)
     excused = beyond(one.loose)
     if excused > 1.0:
         return Judged(WRONG, one.loose, excused)
-    others = [computed[other] for other in habits[one.kind, one.dtype] if computed[other].op != one.op]
-    share = _coarse_share(others) if len({other.op for other in others}) >= ENOUGH_OTHERS else 1.0
+    share = _coarse_share(_others(one, habits, computed))
     # How steps inside are rounded shows in single elements first: near 0, where the type's steps are coarse. So it does in slices where the
     # device is known to compute coarsely.
     between = _between(one.tight.ratio, one.loose.ratio, share) / MOST_RATIO
@@ -100,17 +114,48 @@ def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], compu
     return Judged(RIGHT, one.loose, excused) if between <= 1.0 else Judged(WRONG, one.tight, between)
 
 
-def _coarse_share(others: List[Recomputed]) -> float:
-    """Return the share of the coarser arithmetic's error that the device shows in other operators: 0 where it computes in float32 inside.
+def _others(one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> List[Recomputed]:
+    """Return the outputs of the same kind and type of other operators."""
+    return [computed[other] for other in habits[one.kind, one.dtype] if computed[other].op != one.op]
 
-    The second largest: an operator of few terms shows nothing of it, and one may be wrong.
+
+def _off(own: OwnError) -> float:
+    """Return by how much the factor of all elements differs from 1, 0 where there is none."""
+    return abs(own.factor - 1.0) if own.rms > 0 else 0.0
+
+
+def _granted_factor(one: Recomputed) -> float:
+    """Return by how much one factor of all elements may differ from 1, whatever others do; infinity where it is not judged."""
+    own = one.tight
+    if own is None or one.kind == MOVE or one.dtype not in _COARSE or not own.rms > 0:
+        return math.inf
+    kind = ROUNDING[one.dtype]
+    half_step = max(2.0 ** -(kind.fraction_bits + 1), kind.step / (2.0 * own.rms))
+    return MOST_FACTOR * half_step + MOST_DEVIATIONS * own.factor_deviation
+
+
+def _factor_of_others(others: List[Recomputed]) -> float:
+    """Return by how much the factor of an operator may differ from 1 as others of its kind show it; infinity of too few."""
+    surely = {other.op: _off(other.tight) - MOST_DEVIATIONS * other.tight.factor_deviation for other in others if other.tight is not None}
+    return MOST_FACTOR * _second(surely.values(), math.inf)
+
+
+def _coarse_share(others: List[Recomputed]) -> float:
+    """Return the share of the coarser arithmetic's error that the device shows in other operators: 0 where it computes in float32 inside, 1
+    of too few.
+
+    An operator of few terms shows nothing of it.
     """
     of_each: Dict[str, float] = {}
     for other in others:
         if other.tight is not None:
             of_each[other.op] = max(of_each.get(other.op, 0.0), _share(other.tight, other.loose))
-    shares = sorted(of_each.values())
-    return shares[max(0, len(shares) - 2)] if shares else 1.0
+    return _second(of_each.values(), 1.0)
+
+
+def _second(values: Collection[float], few: float) -> float:
+    """Return the second largest number, as one operator may be wrong; of too few ``few``."""
+    return sorted(values)[-2] if len(values) >= ENOUGH_OTHERS else few
 
 
 def _share(tight: OwnError, loose: Optional[OwnError]) -> float:

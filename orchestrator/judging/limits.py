@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.agreement import AGREEMENT_METRICS
 from ..comparing.row import DIFFERENT, MEASURES
@@ -90,6 +90,12 @@ class Limit:
         """Tell whether any value that the metric can have is within the limit; of a metric of the user's own nothing is known."""
         lowest, highest = _RANGE.get(self.metric, (-math.inf, math.inf))
         return self.met(highest if self.wants_large else lowest)
+
+    @property
+    def is_backwards(self) -> bool:
+        """Tell whether it asks for worse values than its own; of a metric of the user's own nobody knows which are."""
+        known = self.metric in _RANGE or self.metric in AGREEMENT_METRICS
+        return known and self.wants_large != (natural_comparison(self.metric) in (LARGER, AT_LEAST))
 
     def matches(self, subject: Subject) -> bool:
         """Tell whether the limit is for this tensor."""
@@ -351,14 +357,15 @@ def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Li
     Raises
     ------
     InputError
-        The document has another form than schemas/limits.schema.json, or a limit that no tensor can meet.
+        The document has another form than schemas/limits.schema.json, or a limit that :func:`fault_of` finds fault with.
     UsageError
         Its base is not known.
     """
     limits = limits_of_document(document, others)
     for limit in limits:
-        if not limit.possible:
-            raise InputError("limits: no tensor can meet %s: %s" % (limit, impossible(limit)), hint=possible_hint(limit))
+        fault = fault_of(limit)
+        if fault is not None:
+            raise InputError("limits: %s: %s" % (limit, fault.message), hint=fault.hint)
     return named_limits(document.get(BASE, "default")).overlaid(limits)
 
 
@@ -383,7 +390,7 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     ------
     UsageError
         Another form, an unknown metric, StandardDeviation (which is no single number), a value that is no number, or a limit that
-        no tensor can meet.
+        no tensor can meet or that asks for what is worse.
     """
     match = _FORM.match(text)
     if match is None:
@@ -399,8 +406,9 @@ def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     if sign == "=":
         sign = _reachable(natural_comparison(metric), metric, number)
     limit = Limit(metric, sign, number, selector, pattern)
-    if not limit.possible:
-        raise UsageError("no tensor can meet it: %s" % impossible(limit), hint=possible_hint(limit))
+    fault = fault_of(limit)
+    if fault is not None:
+        raise UsageError(fault.message, hint=fault.hint)
     return limit
 
 
@@ -409,18 +417,29 @@ def _reachable(comparison: str, metric: str, value: float) -> str:
     return {LARGER: AT_LEAST, SMALLER: AT_MOST}.get(comparison, comparison) if value == best_value(metric) else comparison
 
 
-def impossible(limit: Limit) -> str:
-    """Return why no tensor can meet a limit of a known metric."""
-    lowest, highest = _RANGE[limit.metric]
-    if limit.wants_large:
-        return "%s is never %s %.9g, at most it is %.9g" % (limit.metric, limit.comparison, limit.value, highest)
-    return "%s is never %s %.9g, at least it is %.9g" % (limit.metric, limit.comparison, limit.value, lowest)
+class Fault(NamedTuple):
+    """What is wrong with a limit, and what may have been meant."""
+
+    message: str
+    hint: str
 
 
-def possible_hint(limit: Limit) -> str:
-    """Return how to ask for equal tensors, which may be what was meant."""
+def fault_of(limit: Limit) -> Optional[Fault]:
+    """Return what is wrong with a limit that no tensor can meet, or that asks for what is worse; None where nothing is."""
     best = best_value(limit.metric) or 0.0
-    return "equal tensors have %s %.9g: %s=%.9g lets them pass" % (limit.metric, best, limit.metric, best)
+    if not limit.possible:
+        lowest, highest = _RANGE[limit.metric]
+        bound = "at most it is %.9g" % highest if limit.wants_large else "at least it is %.9g" % lowest
+        message = "no tensor can meet it: %s is never %s %.9g, %s" % (limit.metric, limit.comparison, limit.value, bound)
+        return Fault(message, "equal tensors have %s %.9g: %s=%.9g lets them pass" % (limit.metric, best, limit.metric, best))
+    if limit.is_backwards:
+        natural = natural_comparison(limit.metric)
+        better = "larger" if natural in (LARGER, AT_LEAST) else "smaller"
+        meant = replace(limit, comparison=_reachable(natural, limit.metric, limit.value))
+        meant = meant if meant.possible else replace(meant, comparison=_reachable(natural, limit.metric, best), value=best)
+        message = "it is the wrong way round: of %s %s values are better, and it asks for the others" % (limit.metric, better)
+        return Fault(message, "a limit says what a tensor must keep to: '%s'" % meant)
+    return None
 
 
 def _check_metric(metric: str, others: Collection[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
 import time
 from typing import Any, BinaryIO, Callable, Collection, ContextManager, Dict, List, Optional, Sequence
 
-from ..errors import InputError
+from ..errors import InputError, ProgramFailed
 from ..filesystem.outputs import create_new, refuse_writing
 from ..interrupts import signal_name
 from .family import Family, Member
@@ -20,6 +21,7 @@ LOG_FILE = "program.log"
 _READ_BYTES = 1 << 16
 _OUTPUT_WAIT_S = 2.0
 _LOOK_S = 0.2
+_STDERR = 2
 
 
 class Program:
@@ -75,6 +77,7 @@ class Program:
         self._looked_at = -1e9
         self._said = False
         self._left = False
+        self._leave_end = self._leave_start = -1
 
     def start(self) -> None:
         """Start it, with this process's environment and standard input.
@@ -98,6 +101,7 @@ class Program:
             raise InputError(
                 "%s cannot be started: %s" % (self.words[0], reason), hint="name a program that can be run after --"
             ) from error
+        self._leave_end, self._leave_start = os.pipe()
         for source, target in zip((self._process.stdout, self._process.stderr), self._targets):
             thread = threading.Thread(target=self._pass_on, args=(source, target), daemon=True)
             thread.start()
@@ -113,10 +117,15 @@ class Program:
             refuse_writing(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
-        """Copy what the program writes to the log and to our own output; there an unfinished last line is ended."""
+        """Copy what the program writes to the log and to our own output, until it is left running; there an unfinished line is ended."""
         shown = _Shown(target, self.beside)
+        waiting = select.poll()
+        for end in (source.fileno(), self._leave_end):
+            waiting.register(end, select.POLLIN)
         while True:
-            data = os.read(source.fileno(), _READ_BYTES)
+            ready = {end for end, _ in waiting.poll()}
+            # What comes from now on another process reads: one of two readers would take what the other waits for.
+            data = b"" if self._leave_end in ready else os.read(source.fileno(), _READ_BYTES)
             with self._lock:
                 if not data:
                     shown.end()
@@ -189,9 +198,18 @@ class Program:
             return
         self._left = True
         self.say("warning: left running: %s; what they still dump is not judged" % _names(self._living()))
+        self._end_reading()
         for source in (self._process.stdout, self._process.stderr):
             assert self._stream is not None
             subprocess.Popen(["cat"], stdin=source, stdout=self._stream, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def _end_reading(self) -> None:
+        """Have our threads read nothing any more."""
+        os.close(self._leave_start)
+        self._leave_start = -1
+        for thread in self._threads:
+            # One that cannot write looks here before it reads again.
+            thread.join(_OUTPUT_WAIT_S)
 
     def kill(self) -> None:
         """End its whole group now."""
@@ -223,6 +241,11 @@ class Program:
             self._family.close()
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            for descriptor in (self._leave_start, self._leave_end):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._leave_start = self._leave_end = -1
         with self._lock:
             stream, self._stream = self._stream, None
             if stream is not None:
@@ -245,6 +268,30 @@ class Program:
             return ""
         how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
         return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+
+
+def run_to_the_end(words: Sequence[str], log: str, say: Callable[[str], None]) -> None:
+    """Run a program whose output goes to stderr and into ``log``; Ctrl-C ends it with all that it started.
+
+    Raises
+    ------
+    ProgramFailed
+        It failed.
+    """
+    program = Program(words, log, _STDERR, _STDERR, say=say)
+    program.start()
+    try:
+        while not program.ended():
+            time.sleep(0.05)
+    except BaseException:
+        program.kill()
+        raise
+    finally:
+        program.close()
+    failure = program.failure()
+    if failure:
+        code = program.document()["exit_code"]
+        raise ProgramFailed(failure, -1 if code is None else int(code))
 
 
 class _Shown:

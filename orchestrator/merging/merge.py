@@ -68,6 +68,8 @@ class Merge:
         Called with each row that did not pass and has just been stored.
     on_standing
         Called several times a second.
+    on_divergence
+        Called once per OUT with the first failing row that is final.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class Merge:
         say: Callable[[str], None] = lambda text: None,
         on_row: Callable[[Row], None] = lambda row: None,
         on_standing: Callable[[MergeStanding], None] = lambda standing: None,
+        on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:
+        self.on_divergence = on_divergence
         self.options = options
         self.force = force
         self.say = say
@@ -108,7 +112,7 @@ class Merge:
             for note in self.store.notes:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
-            self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say)
+            self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say, self.on_divergence)
             for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
                 self.hook.see(row)
                 break

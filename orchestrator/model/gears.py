@@ -30,3 +30,9 @@ def gear_of(op: OpNode, graph_name: str) -> Optional[str]:
         return gear
     number = op.name.rpartition(_MARK)[2] if _MARK in op.name else ""
     return "Batch_%s" % number if number.isdigit() else None
+
+
+def without_gear(name: str) -> str:
+    """Return an op's name without what tells its gear."""
+    head, mark, number = name.rpartition(_MARK)
+    return head if mark and number.isdigit() else name

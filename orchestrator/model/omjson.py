@@ -39,10 +39,25 @@ DESC_ATTRS = frozenset(
 )
 """Attributes of ``input_desc`` and ``output_desc`` that a graph keeps."""
 
-MODEL_ATTRS = frozenset(["atc_cmdline"])
-"""Attributes of the whole model that a graph keeps."""
+MODEL_ATTRS = frozenset(["atc_cmdline", "soc_version", "atc_version", "opp_version"])
+"""Attributes of the whole model that a graph, or what is known of a model as one runs it, keeps."""
 
-KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | MODEL_ATTRS
+AIPP_ATTRS = frozenset(
+    [
+        "aipp", "aipp_config_path", "aipp_mode", "related_input_rank", "input_format", "csc_switch", "crop", "resize", "load_start_pos_w",
+        "load_start_pos_h", "crop_size_w", "crop_size_h", "padding", "left_padding_size", "right_padding_size", "top_padding_size",
+        "bottom_padding_size", "src_image_size_w", "src_image_size_h", "cpadding_value", "rbuv_swap_switch", "ax_swap_switch",
+        *("%s_chn_%d" % (name, number) for name in ("mean", "min", "var_reci") for number in range(4)),
+        *("matrix_r%dc%d" % (row, column) for row in range(3) for column in range(3)),
+        *("%s_bias_%d" % (name, number) for name in ("input", "output") for number in range(3)),
+    ]
+)  # fmt: skip
+"""What an op says of the preprocessing of images: its attributes, and those of the attribute ``aipp``."""
+
+INPUT_ATTRS = frozenset(["index"])
+"""Attributes of the ops that a model's inputs are."""
+
+KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | MODEL_ATTRS | AIPP_ATTRS | INPUT_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 

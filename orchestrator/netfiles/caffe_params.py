@@ -5,7 +5,7 @@ Source: caffe.proto of BVLC Caffe, of the SSD branch and of the branches that do
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Tuple
+from typing import Any, Collection, Dict, FrozenSet, Optional, Tuple
 
 from ..errors import FormatError
 from .textformat import Message, Value, integer_of, number_of
@@ -45,17 +45,19 @@ _NUMBERED: Dict[Tuple[str, str], Tuple[str, ...]] = {
 """Names of enums that a file may give by their numbers."""
 
 
-def parameters_of(layer: Message, unknown: bool = False) -> Dict[str, Any]:
+def parameters_of(layer: Message, unknown: bool = False, only: Optional[Collection[str]] = None) -> Dict[str, Any]:
     """Return the fields of a layer's own parameters, as numbers, bool or words; repeated fields and messages in them as lists and dicts.
 
     Parameters
     ----------
     unknown
         Its fields may be those of a caffe.proto that is not known here: one that stands there several times is repeated.
+    only
+        The names of the messages to read, where others may stand beside them.
     """
     found: Dict[str, Any] = {}
     for name in dict.fromkeys(field.name for field in layer.fields):
-        if name.endswith("_param") and name not in _NOT_PARAMETERS:
+        if name.endswith("_param") and name not in _NOT_PARAMETERS and (only is None or name in only):
             repeated = _REPEATED.union(_SEVERAL.get(name, ())).difference(_SINGLE.get(name, ()))
             made = _fields(layer.message(name), repeated, unknown)
             for key, value in made.items():

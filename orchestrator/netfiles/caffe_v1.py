@@ -44,6 +44,27 @@ _TYPES = {
     "WINDOW_DATA": (24, "WindowData"),
     "THRESHOLD": (31, "Threshold"),
 }
+# Words of branches from the time of V1, each with numbers of its own.
+_OF_BRANCHES = {
+    "BATCH_NORM": "BatchNorm",
+    "BN": "BN",
+    "CROP": "Crop",
+    "DENSE_IMAGE_DATA": "DenseImageData",
+    "IMAGE_SEG_DATA": "ImageSegData",
+    "INTERP": "Interp",
+    "NORMALIZE": "Normalize",
+    "PERMUTE": "Permute",
+    "PRELU": "PReLU",
+    "PYTHON": "Python",
+    "REDUCTION": "Reduction",
+    "RESHAPE": "Reshape",
+    "ROI_POOLING": "ROIPooling",
+    "SCALE": "Scale",
+    "SMOOTH_L1_LOSS": "SmoothL1Loss",
+    "SPP": "SPP",
+    "UPSAMPLE": "Upsample",
+    "VIDEO_DATA": "VideoData",
+}
 _BY_NUMBER = {str(number): name for number, name in _TYPES.values()}
 
 
@@ -51,4 +72,6 @@ def v1_type(word: str) -> str:
     """Return the V2 type name of a V1 enum word (or number); an unknown word is returned as it is."""
     if word in _TYPES:
         return _TYPES[word][1]
+    if word in _OF_BRANCHES:
+        return _OF_BRANCHES[word]
     return _BY_NUMBER.get(word, word)

@@ -70,16 +70,20 @@ def weight_shapes(path: str) -> Optional[Dict[str, List[Shape]]]:
 
 
 def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
-    """Return ``{layer name: [blob, …]}`` of a .caffemodel, float32 arrays in the blobs' own shapes.
+    """Return ``{layer name: [blob, …]}`` of a .caffemodel or of Caffe's HDF5 weights, float32 arrays in the blobs' own shapes.
 
     Raises
     ------
     FormatError
-        It is not a .caffemodel.
+        It is neither.
+    EnvironmentProblem
+        It is HDF5, and there is no h5py.
     """
     require_file(path, "WEIGHTS")
     with open_input(path) as stream:
         data = stream.read()
+    if data[: len(HDF5_MAGIC)] == HDF5_MAGIC:
+        return dict(hdf5_weights(path))
     try:
         return {name: [blob.array(data) for blob in blobs] for name, blobs in _layers(data, path)}
     except FormatError as error:
@@ -131,6 +135,25 @@ def write_weights(path: str, layers: Iterable[Tuple[str, str, List[np.ndarray]]]
                 shape = field(7, field(1, b"".join(map(varint, array.shape))))
                 body += field(7, shape + field(5, array.astype("<f4").tobytes()))
             stream.write(field(100, body))
+
+
+def hdf5_weights(path: str) -> Iterator[Tuple[str, List[np.ndarray]]]:
+    """Yield name and weights of each layer of Caffe's HDF5 weights; raises as :class:`StoredWeights`."""
+    groups = _hdf5_groups(path)
+    for name in _names_below(groups, ""):
+        found = _of_group(groups.get(name))
+        if found is not None:
+            yield name, found
+
+
+def _names_below(group: Any, name: str) -> Iterator[str]:
+    """Yield the names of all groups in a group: a layer's name may have slashes, so that its group lies in others."""
+    for key in group:
+        if not hasattr(group[key], "dtype"):
+            inner = name + "/" + key if name else key
+            yield inner
+            for found in _names_below(group[key], inner):
+                yield found
 
 
 def _hdf5_groups(path: str) -> Any:

@@ -1,15 +1,17 @@
-"""The weights of some layers as a .caffemodel of their own: records copied byte for byte.
+"""The weights of some layers as a .caffemodel of their own: records copied byte for byte; HDF5 weights become one first.
 
 Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter).
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
 
 from ..errors import FormatError
 from ..protowire import BYTES
-from .caffemodel import HDF5_MAGIC, blob_shape
+from .caffemodel import HDF5_MAGIC, blob_shape, hdf5_weights, write_weights
 from .wirefile import Record, WireFile
 
 _LAYER, _V1_LAYER, _V0_LAYER = 100, 2, 1
@@ -43,16 +45,22 @@ class CaffeModel:
     MissingPath
         There is no such file.
     FormatError
-        It is empty, cut short, HDF5, a Git LFS pointer, or holds no layer at all.
+        It is empty, cut short, a Git LFS pointer, or holds no layer at all.
+    EnvironmentProblem
+        It is HDF5, and there is no h5py.
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = self._file = path
         self.layers: List[LayerRecord] = []
         self.others: List[Tuple[int, int]] = []
         with WireFile(path, "WEIGHTS", _HINT) as file:
             if file.begins(HDF5_MAGIC):
-                raise FormatError("HDF5 weights, which are not cut", path, hint="save them once as .caffemodel with Caffe's Net.save")
+                # It lies there as long as this object lives.
+                self._folder = tempfile.TemporaryDirectory(prefix="goldwatch-weights-")
+                self._file = os.path.join(self._folder.name, "w.caffemodel")
+                write_weights(self._file, ((name, "", blobs) for name, blobs in hdf5_weights(path)))
+        with WireFile(self._file, "WEIGHTS", _HINT) as file:
             for record in file.records():
                 if record.wire == BYTES and record.number in (_LAYER, _V1_LAYER):
                     self.layers.append(_layer(file, record))
@@ -79,7 +87,7 @@ class CaffeModel:
             How many layers were written.
         """
         kept = [(layer.start, layer.end) for layer in self.layers if layer.name in names]
-        with WireFile(self.path, "WEIGHTS", _HINT) as file:
+        with WireFile(self._file, "WEIGHTS", _HINT) as file:
             file.copy(sorted(kept + self.others), stream)
         return len(kept)
 

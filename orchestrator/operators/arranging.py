@@ -6,11 +6,11 @@ prototypes of Ascend IR.
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .parting import rows
+from .parting import Along, Parts, Shape, Values, Window, rows
 from .primitives import moved
 from .registry import (
     ASCEND,
@@ -144,22 +144,34 @@ def expand(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     return [moved(lambda array: np.broadcast_to(array, tuple(shape)), x)]
 
 
+def _turned(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of a Transpose whose order the model tells: along all axes."""
+    x = shapes[0] if shapes else None
+    if x is None or not (node.attributes or node.dialect == ONNX or len(values) > 1 and values[1] is not None):
+        return None
+    order = _order(node, range(len(x)), [None, *(None if value is None else Value(np.asarray(value)) for value in values[1:])])
+    axes: Dict[int, Along] = {axis: (Window(source), *(None,) * (len(shapes) - 1)) for axis, source in enumerate(order)}
+    return Parts(tuple(x[axis] for axis in order), axes)
+
+
 @operator(
     onnx=("Transpose",), caffe=("Permute", "Transpose"), tensorflow=("Transpose",), ascend=("Transpose", "TransposeD", "Permute"),
-    moves=True,
+    moves=True, parts=_turned,
 )  # fmt: skip
 def transpose(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Reorder the axes; those that Caffe's order does not name follow as they were."""
     x = given(inputs, 0)
-    axes = range(x.array.ndim)
+    order = _order(node, range(x.array.ndim), inputs)
+    return [moved(lambda array: np.transpose(array, order), x)]
+
+
+def _order(node: Node, axes: Sequence[int], inputs: Inputs) -> List[int]:
     if node.dialect == CAFFE or node.type == "Permute":
         order = listed(node.get("order", node.get("dim", ())))
-        order = [*order, *(axis for axis in axes if axis not in order)]
-    elif node.dialect == ONNX:
-        order = listed(node.get("perm", list(reversed(axes))))
-    else:
-        order = listed(node.get("perm")) if node.type == "TransposeD" or "perm" in node.attributes else whole(inputs, 1)
-    return [moved(lambda array: np.transpose(array, order), x)]
+        return [*order, *(axis for axis in axes if axis not in order)]
+    if node.dialect == ONNX:
+        return listed(node.get("perm", list(reversed(axes))))
+    return listed(node.get("perm")) if node.type == "TransposeD" or "perm" in node.attributes else whole(inputs, 1)
 
 
 @operator(caffe=("Reverse",), tensorflow=("ReverseV2",), ascend=("ReverseV2", "ReverseV2D"), moves=True)

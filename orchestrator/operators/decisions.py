@@ -9,12 +9,12 @@ prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .elementwise import broadcast_of
-from .parting import broadcast
+from .parting import Along, Parts, Shape, Values, Window, broadcast
 from .registry import ASCEND, ONNX, CannotCompute, Inputs, Node, axis_of, given, operator, whole
 from .value import Arithmetic, Value
 
@@ -334,12 +334,26 @@ def _other_values(x: Value, signed: Array, made: Array, indices: Optional[Array]
     return ~(np.abs(made - right) <= np.take_along_axis(far, at, axis)) & (made != right) & ~spoilt
 
 
+def _beside_axis(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of ONNX's and TensorFlow's ArgMax, whose axis the model tells: along all others."""
+    x = shapes[0] if shapes else None
+    told = node.get("axis", 0) if node.dialect == ONNX else values[1] if len(values) > 1 else None
+    if x is None or told is None:
+        return None
+    gone = axis_of(int(np.asarray(told).reshape(-1)[0]), len(x))
+    shown = [axis for axis in range(len(x)) if _keeps(node) or axis != gone]
+    axes: Dict[int, Along] = {
+        place: (Window(axis), *(None,) * (len(shapes) - 1)) for place, axis in enumerate(shown) if axis != gone
+    }
+    return Parts(tuple(1 if axis == gone else x[axis] for axis in shown), axes)
+
+
 _ARG_ASCEND = tuple("Arg%s%s" % (which, form) for which in ("Max", "Min") for form in ("", "V2", "D", "WithValue"))
 
 
 @operator(
     onnx=("ArgMax", "ArgMin"), tensorflow=("ArgMax", "ArgMin"), ascend=tuple(kind for kind in _ARG_ASCEND if kind != "ArgMinV2"),
-    decides=True, check=_check_arg,
+    decides=True, check=_check_arg, parts=_beside_axis,
 )  # fmt: skip
 def arg(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Return the index of the largest or smallest value along an axis, of equal ones the first (or last, where ONNX asks for it)."""

@@ -229,7 +229,7 @@ def _bins(start: Any, size: Any, count: int, limit: int, before: bool) -> List[T
 
 @operator(caffe=("ROIPooling",))
 def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Largest values in pooled_h × pooled_w bins of each region (picture, corners); an empty bin holds 0."""
+    """Largest values in pooled_h × pooled_w bins of each region (picture, corners), from -FLT_MAX on without NaN; an empty bin holds 0."""
     x, regions = plain(inputs, arithmetic)[:2]
     counts = int(node.get("pooled_h")), int(node.get("pooled_w"))
     scale = np.float32(node.get("spatial_scale", 1.0))
@@ -241,7 +241,7 @@ def roi_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         for i, (first, last) in enumerate(_bins(top, sides[0], counts[0], x.shape[2], False)):
             for j, (begin, end) in enumerate(_bins(left, sides[1], counts[1], x.shape[3], False)):
                 if first < last and begin < end:
-                    out[number, :, i, j] = x[int(row[0]), :, first:last, begin:end].max((1, 2))
+                    out[number, :, i, j] = np.fmax.reduce(x[int(row[0]), :, first:last, begin:end], (1, 2), initial=_NO_LIMIT)
     return [Value(out)]
 
 

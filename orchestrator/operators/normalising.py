@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .layouts import as_given, channels_first, of_input
-from .parting import but, rows
+from .parting import Parts, Shape, Values, Window, but, rows
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import centred, mean, mean_square, reciprocal_root
@@ -158,7 +158,15 @@ def _of_channels(value: Optional[Value], x: Value) -> Optional[Value]:
     return moved(lambda array: array.reshape((1, -1) + (1,) * (x.array.ndim - 2)), value)
 
 
-@operator(onnx=["InstanceNormalization"], ascend=["InstanceNorm"], parts=rows)
+def _channels(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of what computes each channel of each picture by itself: along both; of Ascend IR, which gives more than that, along pictures."""
+    x = shapes[0] if shapes else None
+    if not x or node.dialect == "ascend":
+        return rows(node, shapes, values)
+    return Parts(x, {0: (Window(0), None, None), 1: (Window(1), Window(0), Window(0))})
+
+
+@operator(onnx=["InstanceNormalization"], ascend=["InstanceNorm"], parts=_channels)
 def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Normalise each channel of each picture; Ascend IR: the mean and the variance too."""
     layout, epsilon = "NCHW", 1e-5
@@ -317,7 +325,14 @@ def _running_response(x: Array, size: int, bias: float, alpha: float, beta: floa
     return Value(x * np.stack(totals, 1).astype(np.float64) ** -beta)
 
 
-@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], parts=rows)
+def _of_response(node: Node, dimensions: int) -> Sequence[int]:
+    """Return the axes along which an LRN looks at others: of Caffe's within a channel all but the first two."""
+    if node.dialect == "caffe" and str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
+        return range(2, dimensions)
+    return (1, dimensions - 1) if node.dialect in ("tensorflow", "ascend") else (1,)
+
+
+@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], parts=but(_of_response))
 def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .cells import part, stacked
-from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
-from .parting import planes
+from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
+from .parting import Parts, Shape, Values, Window, planes
 from .primitives import elementwise, moved
 from .registry import CannotCompute, Inputs, Node, operator
 from .statistics import mean
@@ -225,6 +225,8 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
 
     Opset 19 says so; runtimes do it before.
     """
+    if node.type.startswith("Global"):
+        return _everything(x)
     kernel = integers(node, "kernel_shape")
     axes = len(kernel)
     strides, dilations = integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes)
@@ -235,7 +237,34 @@ def _onnx_windows(node: Node, x: Value) -> _Windows:
     return _windows(x, kernel, strides, (begin, end), dilations, ceil)
 
 
-@operator(onnx=["MaxPool"], parts=planes)
+def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Return along which axes pooling can be computed in parts: pictures, channels, and the rows and columns of its output."""
+    found, x = planes(node, shapes, values), shapes[0] if shapes else None
+    if found is None or x is None or None in x or node.type == "MaxPoolV2":
+        # The windows of MaxPoolV2 are an input.
+        return found
+    # Of an array without memory.
+    value = Value(np.broadcast_to(np.float32(0), x))  # type: ignore[arg-type]
+    windows, layout = _READ[node.dialect](node, value)
+    if windows.whole:
+        return found
+    last = bool(layout) and is_last(layout)
+    axes = {
+        axis: Window(axis, stride, (reach - 1) * dilation + 1, before)
+        for axis, (stride, reach, dilation, before, behind) in enumerate(
+            zip(windows.strides, windows.kernel, windows.dilations, windows.begin, windows.end), 1 if last else 2
+        )
+        if min(before, behind) >= 0
+    }
+    shape = (x[0], *windows.counts, x[-1]) if last else (*x[:2], *windows.counts)
+    return found.with_windows(shape, axes, len(shapes))
+
+
+_READ: Dict[str, Callable[[Node, Value], Tuple[_Windows, str]]] = {}
+"""Return the windows of a node of a dialect, and the layout in which its input is given; empty: [N, C, ...]."""
+
+
+@operator(onnx=["MaxPool"], parts=_parts)
 def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX MaxPool; the second output counts through the whole input, N and C too."""
     x = given(inputs, 0, "input")
@@ -250,7 +279,7 @@ def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     return [best, Value(where + planes * int(np.prod(windows.sizes)))]
 
 
-@operator(onnx=["AveragePool"], sums=True, parts=planes)
+@operator(onnx=["AveragePool"], sums=True, parts=_parts)
 def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them (ceil_mode) never."""
     x = given(inputs, 0, "input")
@@ -270,12 +299,11 @@ def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> 
     return Value(result, (total + both) ** (1.0 / power) - result).with_step(arithmetic.intermediate)
 
 
-@operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=planes)
+@operator(onnx=["LpPool", "GlobalLpPool"], sums=True, parts=_parts)
 def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
     x = given(inputs, 0, "input")
-    windows = _everything(x) if node.type == "GlobalLpPool" else _onnx_windows(node, x)
-    return [_norm(x, windows, float(node.get("p", 2)), arithmetic)]
+    return [_norm(x, _onnx_windows(node, x), float(node.get("p", 2)), arithmetic)]
 
 
 @operator(onnx=["GlobalMaxPool"], parts=planes)
@@ -294,7 +322,7 @@ def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> L
     return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
 
 
-@operator(caffe=["Pooling"], sums=True, parts=planes)
+@operator(caffe=["Pooling"], sums=True, parts=_parts)
 def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad is left out, if there is a pad.
 
@@ -302,24 +330,11 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
     itself. Sources: BVLC Caffe, pooling_layer.cpp, pooling_layer.cu.
     """
     x = given(inputs, 0, "input")
-    axes = x.array.ndim - 2
     ways = {"MAX": True, "AVE": False, "STOCHASTIC": False}
     way = str(node.get("pool", "MAX"))
     if way not in ways:
         raise CannotCompute("its pool %s is not known" % way)
-    if bool(node.get("global_pooling", False)):
-        windows = _everything(x)
-    else:
-        if not {"kernel_size", "kernel_h"} & set(node.attributes):
-            raise CannotCompute("its attribute kernel_size is not known")
-        kernel = caffe_pair(node, "kernel_size", axes, [], "kernel")
-        strides, pads = caffe_pair(node, "stride", axes, [1]), caffe_pair(node, "pad", axes, [0])
-        rounds = str(node.get("round_mode", "CEIL"))
-        if rounds not in ("CEIL", "FLOOR"):
-            raise CannotCompute("its round_mode %s is not known" % rounds)
-        ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
-        counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
-        windows = _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
+    windows = _caffe_windows(node, x)
     if way == "STOCHASTIC":
         return _weighted_by_itself(x, windows, arithmetic)
     if x.error is None and not arithmetic.accumulator:
@@ -332,6 +347,22 @@ def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Va
         return [_largest(x, windows)]
     best, where = _largest_and_place(x, windows)
     return [best, Value(where.astype(np.float32))]
+
+
+def _caffe_windows(node: Node, x: Value) -> _Windows:
+    if bool(node.get("global_pooling", False)):
+        return _everything(x)
+    axes = x.array.ndim - 2
+    if not {"kernel_size", "kernel_h"} & set(node.attributes):
+        raise CannotCompute("its attribute kernel_size is not known")
+    kernel = caffe_pair(node, "kernel_size", axes, [], "kernel")
+    strides, pads = caffe_pair(node, "stride", axes, [1]), caffe_pair(node, "pad", axes, [0])
+    rounds = str(node.get("round_mode", "CEIL"))
+    if rounds not in ("CEIL", "FLOOR"):
+        raise CannotCompute("its round_mode %s is not known" % rounds)
+    ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
+    counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
+    return _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
 
 
 def _weighted_by_itself(x: Value, windows: _Windows, arithmetic: Arithmetic) -> List[Value]:
@@ -381,14 +412,14 @@ _FRAMEWORK_MAX = ["MaxPool", "MaxPool3D"]
 _FRAMEWORK_MEAN = ["AvgPool", "AvgPool3D"]
 
 
-@operator(tensorflow=_FRAMEWORK_MAX + ["MaxPoolV2"], ascend=["MaxPool"], parts=planes)
+@operator(tensorflow=_FRAMEWORK_MAX + ["MaxPoolV2"], ascend=["MaxPool"], parts=_parts)
 def tensorflow_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name, with padding SAME or VALID."""
     x, windows, layout = _tensorflow_windows(node, inputs)
     return [as_given(_largest(x, windows), layout)]
 
 
-@operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, parts=planes)
+@operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, parts=_parts)
 def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's, and Ascend IR's of the same name: pads do not count."""
     x, windows, layout = _tensorflow_windows(node, inputs)
@@ -411,14 +442,14 @@ def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, st
     return x, _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)), layout
 
 
-@operator(ascend=["MaxPoolV3"], parts=planes)
+@operator(ascend=["MaxPoolV3"], parts=_parts)
 def ascend_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR MaxPoolV3."""
     x, windows, layout = _ascend_windows(node, inputs)
     return [as_given(_largest(x, windows), layout)]
 
 
-@operator(ascend=["AvgPoolV2"], sums=True, parts=planes)
+@operator(ascend=["AvgPoolV2"], sums=True, parts=_parts)
 def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR AvgPoolV2: ``exclusive`` leaves pads out of the count, divisor_override is the count."""
     x, windows, layout = _ascend_windows(node, inputs)
@@ -440,25 +471,28 @@ def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     return x, _windows(x, kernel, strides, pads, ceil=mode == "CALCULATED" and bool(node.get("ceil_mode", False))), layout
 
 
-@operator(ascend=["Pooling"], sums=True, parts=planes)
+@operator(ascend=["Pooling"], sums=True, parts=_parts)
 def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR Pooling, of Caffe's networks: mode 0 is the largest, 1 the mean; ceil_mode 0 rounds counts up, 1 down."""
-    given_x = given(inputs, 0, "input")
+    x, windows, layout = _pooling_windows(node, inputs)
+    mode = int(node.get("mode", 0))
+    made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
+    return [as_given(made, layout)]
+
+
+def _pooling_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
     layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
-    x = channels_first(given_x, layout)
+    x = channels_first(given(inputs, 0, "input"), layout)
     mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
     if mode not in (0, 1) or rounds not in (0, 1) or any(number != 1 for number in integers(node, "dilation", [1])):
         raise CannotCompute("its mode=%s, ceil_mode=%s or dilation is not known" % (mode, rounds))
     if bool(node.get("global_pooling", False)):
-        windows = _everything(x)
-    else:
-        kernel, strides = integers(node, "window", [1, 1]), integers(node, "stride", [1, 1])
-        begin, end = ascend_pads(node.get("pad", [0, 0, 0, 0]), len(kernel))
-        sizes = x.array.shape[2:]
-        counts = _counts(sizes, kernel, strides, [1] * len(kernel), begin, end, not rounds, any(list(begin) + list(end)))
-        windows = _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts)
-    made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
-    return [as_given(made, layout)]
+        return x, _everything(x), layout
+    kernel, strides = integers(node, "window", [1, 1]), integers(node, "stride", [1, 1])
+    begin, end = ascend_pads(node.get("pad", [0, 0, 0, 0]), len(kernel))
+    sizes = x.array.shape[2:]
+    counts = _counts(sizes, kernel, strides, [1] * len(kernel), begin, end, not rounds, any(list(begin) + list(end)))
+    return x, _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts), layout
 
 
 @operator(ascend=["AdaptiveAvgPool2d"], sums=True, parts=planes)
@@ -475,3 +509,14 @@ def ascend_adaptive_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> 
             made.append(mean(part(x, (slice(None), slice(None), slice(top, bottom), slice(left, right))), (2, 3), arithmetic))
     shape = x.array.shape[:2] + tuple(sizes)
     return [moved(lambda array: np.moveaxis(array, 0, 2).reshape(shape), stacked(made))]
+
+
+def _of_ascend(node: Node, x: Value) -> Tuple[_Windows, str]:
+    read = {"Pooling": _pooling_windows, "MaxPool": _tensorflow_windows, "AvgPool": _tensorflow_windows}
+    return read.get(node.type, _ascend_windows)(node, [x])[1:]
+
+
+_READ["onnx"] = lambda node, x: (_onnx_windows(node, x), "")
+_READ["caffe"] = lambda node, x: (_caffe_windows(node, x), "")
+_READ["tensorflow"] = lambda node, x: _tensorflow_windows(node, [x])[1:]
+_READ["ascend"] = _of_ascend

@@ -7,11 +7,11 @@ operator prototypes of Ascend IR.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from .parting import Parts, Shape
+from .parting import Along, Parts, Shape, Values, Window
 from .primitives import elementwise
 from .registry import ASCEND, CAFFE, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, axis_of, given, listed, operator, whole
 from .value import Arithmetic, Value, joined
@@ -149,15 +149,15 @@ def along(reduce: Reduce, x: Value, axes: Sequence[int], keep: bool, arithmetic:
     return Value(made.array.reshape(whole_shape), error)
 
 
-def _kept(node: Node, shapes: Sequence[Optional[Shape]]) -> Optional[Parts]:
-    """Of reductions whose attributes tell the axes: along the others."""
-    x = shapes[0] if shapes else None
-    if x is None or not np.size(node.get("axes", ())):
+def _kept(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of reductions whose axes the model tells: along the others."""
+    x, told = shapes[0] if shapes else None, node.get("axes", values[1] if len(values) > 1 else None)
+    if x is None or told is None or not np.size(told):
         return None
-    gone = {axis_of(axis, len(x)) for axis in listed(node.get("axes"))}
+    gone = {axis_of(axis, len(x)) for axis in listed(told)}
     keep = bool(node.get("keepdims", 1) if node.dialect == ONNX else node.get("keep_dims", False))
     shown = [axis for axis in range(len(x)) if keep or axis not in gone]
-    axes = {place: (axis,) + (None,) * (len(shapes) - 1) for place, axis in enumerate(shown) if axis not in gone}
+    axes: Dict[int, Along] = {place: (Window(axis), *(None,) * (len(shapes) - 1)) for place, axis in enumerate(shown) if axis not in gone}
     return Parts(tuple(1 if axis in gone else x[axis] for axis in shown), axes)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .layouts import is_last
-from .parting import rows
+from .parting import Shape, Values, beside
 from .registry import CannotCompute, Inputs, Node, operator
 from .sums import given, integers, optional
 from .value import Arithmetic, Value, joined
@@ -161,7 +161,22 @@ def _roi(node: Node, inputs: Inputs, number: int, count: int) -> List[Optional[T
     return list(zip(flat[:count], flat[count:]))
 
 
-@operator(onnx=["Resize"], ascend=["Resize"])
+def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
+    """Return the axes of ONNX's Resize and Upsample whose sizes change; None where the model does not tell them."""
+    told = [value if value is None else np.asarray(value).reshape(-1) for value in values[1:]]
+    if node.type == "Upsample" or len(told) == 1:
+        factors = told[0] if told else np.atleast_1d(np.asarray(node.get("scales", ()), np.float64))
+        return None if factors is None or len(factors) != len(x) else [axis for axis, factor in enumerate(factors) if factor != 1]
+    scales, sizes = (told[place] if len(told) > place else None for place in (1, 2))
+    axes = _axes(node, len(x))
+    if scales is not None and len(scales) == len(axes):
+        return [axis for axis, factor in zip(axes, scales) if factor != 1]
+    if sizes is not None and len(sizes) == len(axes) and str(node.get("keep_aspect_ratio_policy", "stretch")) == "stretch":
+        return [axis for axis, size in zip(axes, sizes) if size != x[axis]]
+    return None
+
+
+@operator(onnx=["Resize"], ascend=["Resize"], parts=beside(_resized))
 def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Resize (and Ascend IR's of the same inputs): (x, roi, scales, sizes), in opset 10 (x, scales)."""
     x = given(inputs, 0, "input")
@@ -221,7 +236,7 @@ def _simple(x: Value, scales: Array, mode: str) -> Value:
     return x
 
 
-@operator(onnx=["Upsample"])
+@operator(onnx=["Upsample"], parts=beside(_resized))
 def onnx_upsample(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Upsample: scales are an input from opset 9 on, an attribute before, two attributes in opset 1."""
     x = given(inputs, 0, "input")
@@ -262,6 +277,7 @@ def _framework_axis(x: Value, axis: int, outputs: int, linear: bool, corners: bo
         "ResizeNearestNeighborV2",
         "ResizeNearestNeighborV2D",
     ],
+    parts=beside(lambda node, x, values: (1, 2) if node.dialect == "tensorflow" else None),
 )
 def framework_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's (x, size) and Ascend IR's, whose versions ...D have ``size`` as an attribute."""
@@ -317,7 +333,7 @@ def _interp_size(node: Node, name: str, size: int, like: Optional[int]) -> int:
     return size + (size - 1) * (int(node.get("zoom_factor", 1)) - 1)
 
 
-@operator(caffe=["Interp"], parts=rows)
+@operator(caffe=["Interp"], parts=beside(lambda node, x, values: (2, 3)))
 def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Interp of Caffe's branches: bilinear, the corners lie on each other; pads are negative and cut; a second input gives the size."""
     x = given(inputs, 0, "input")
@@ -334,7 +350,7 @@ def caffe_interp(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Val
     return [x]
 
 
-@operator(caffe=["Resize"], parts=rows)
+@operator(caffe=["Resize"], parts=beside(lambda node, x, values: (2, 3)))
 def caffe_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Resize of Caffe's branches: bilinear from the first row and column on; behind the last ones it adds nothing, so they fade.
 

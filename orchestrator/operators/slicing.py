@@ -6,10 +6,11 @@ prototypes of Ascend IR.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .parting import Along, Parts, Shape, Values, Window
 from .primitives import moved
 from .registry import CAFFE, ONNX, CannotCompute, Inputs, Node, axis_of, given, has_input, listed, operator, scalar, whole
 from .value import Arithmetic, Value
@@ -26,12 +27,30 @@ def _together(function: Callable[[List[Array]], Array], values: Sequence[Value])
     return Value(made, function(errors))
 
 
+def _joined_beside(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Of a Concat whose axis is an attribute, or the last input: along all other axes."""
+    told = node.attributes.get("axis", node.attributes.get("concat_dim", 1 if node.dialect == CAFFE else None))
+    joined = list(shapes)
+    if told is None and node.type == "ConcatV2" and values[-1] is not None:
+        told, joined = values[-1], joined[:-1]
+    if told is None or any(shape is None or len(shape) != len(joined[0] or ()) for shape in joined) or not joined:
+        return None
+    first = joined[0] or ()
+    axis = axis_of(int(np.asarray(told).reshape(-1)[0]), len(first))
+    sizes = [shape[axis] for shape in joined if shape is not None]
+    size = None if None in sizes else sum(size for size in sizes if size is not None)
+    rest: Along = (None,) * (len(shapes) - len(joined))
+    along: Dict[int, Along] = {other: (Window(other),) * len(joined) + rest for other in range(len(first)) if other != axis}
+    return Parts((*first[:axis], size, *first[axis + 1 :]), along)
+
+
 @operator(
     onnx=("Concat",),
     caffe=("Concat",),
     tensorflow=("Concat", "ConcatV2"),
     ascend=("Concat", "ConcatV2", "ConcatD", "ConcatV2D"),
     moves=True,
+    parts=_joined_beside,
 )
 def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Join inputs along an axis: an attribute, or the first (Concat) or last input (ConcatV2)."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import convolution
-from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
-from .parting import filters
+from .layouts import as_given, ascend_pads, channels_first, is_last, of_input, spatial, window_pads
+from .parting import Parts, Shape, Values, Window, filters
 from .primitives import moved, sum_of_products
 from .registry import CannotCompute, Inputs, Node, operator
 from .value import Arithmetic, Value
@@ -36,23 +36,65 @@ def optional(inputs: Inputs, number: int) -> Optional[Value]:
     return inputs[number] if number < len(inputs) else None
 
 
-def _convolution(
-    x: Value,
-    w: Value,
-    bias: Optional[Value],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads: Pads,
-    groups: int,
-    arithmetic: Arithmetic,
-) -> Value:
-    """Convolve [N, C, ...] with [O, C / groups, ...]."""
-    terms = int(np.prod(w.array.shape[1:]))
+class _Convolution(NamedTuple):
+    """A convolution as all dialects have it.
 
-    def multiply(left: Array, right: Array) -> Array:
-        return convolution.convolve(left, right, strides, dilations, pads[0], pads[1], groups)
+    Attributes
+    ----------
+    x, w
+        [N, C, ...] and [O, C / groups, ...].
+    layout
+        In which x is given, and the output wanted; empty: [N, C, ...].
+    strides, dilations, pads, groups
+        Of each axis of the window, pads before and behind.
+    """
 
-    return sum_of_products(multiply, x, w, terms, arithmetic, _per_channel(bias, x.array.ndim))
+    x: Value
+    w: Value
+    layout: str
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    pads: Pads
+    groups: int
+
+    def computed(self, bias: Optional[Value], arithmetic: Arithmetic) -> Value:
+        """Return the output."""
+        terms = int(np.prod(self.w.array.shape[1:]))
+
+        def multiply(left: Array, right: Array) -> Array:
+            return convolution.convolve(left, right, self.strides, self.dilations, self.pads[0], self.pads[1], self.groups)
+
+        made = sum_of_products(multiply, self.x, self.w, terms, arithmetic, _per_channel(bias, self.x.array.ndim))
+        return as_given(made, self.layout) if self.layout else made
+
+    def windows(self) -> Tuple[Shape, Dict[int, Window]]:
+        """Return the output's shape, and how the window's axes of the output go along with those of x."""
+        kernel, sizes = self.w.array.shape[2:], self.x.array.shape[2:]
+        sizes = tuple(size + before + behind for size, before, behind in zip(sizes, *self.pads))
+        counts = convolution.window_counts(sizes, kernel, self.strides, self.dilations)
+        last = bool(self.layout) and is_last(self.layout)
+        lead, filters = self.x.array.shape[:1], self.w.array.shape[:1]
+        shape = (*lead, *counts, *filters) if last else (*lead, *filters, *counts)
+        found = {}
+        for axis, (stride, reach, dilation, before, behind) in enumerate(
+            zip(self.strides, kernel, self.dilations, *self.pads), 1 if last else 2
+        ):
+            if min(before, behind) >= 0:
+                found[axis] = Window(axis, stride, (reach - 1) * dilation + 1, before)
+        return shape, found
+
+
+def _parts(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Return along which axes a convolution can be computed in parts: pictures, filters, and the rows and columns of its output."""
+    found = filters(node, shapes, values)
+    if found is None or any(shape is None or None in shape for shape in shapes[:2]) or node.type in ("ConvTranspose", "Deconvolution"):
+        return found
+    # Of arrays without memory.
+    x, w = (Value(np.broadcast_to(np.float32(0), shape)) for shape in shapes[:2])  # type: ignore[arg-type]
+    return found.with_windows(*_READ[node.dialect](node, x, w).windows(), len(shapes))
+
+
+_READ: Dict[str, Callable[[Node, Value, Value], _Convolution]] = {}
 
 
 def _transposed(
@@ -100,16 +142,20 @@ def _onnx_window(node: Node, x: Value, w: Value) -> Tuple[List[int], List[int], 
     return integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes), mode, (pads[:axes], pads[axes:])
 
 
-@operator(onnx=["Conv"], sums=True, parts=filters)
+@operator(onnx=["Conv"], sums=True, parts=_parts)
 def onnx_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX Conv, all opsets."""
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
+    return [_of_onnx(node, x, w).computed(optional(inputs, 2), arithmetic)]
+
+
+def _of_onnx(node: Node, x: Value, w: Value) -> _Convolution:
     strides, dilations, mode, explicit = _onnx_window(node, x, w)
     pads = window_pads(mode, explicit, x.array.shape[2:], w.array.shape[2:], strides, dilations)
-    return [_convolution(x, w, optional(inputs, 2), strides, dilations, pads, int(node.get("group", 1)), arithmetic)]
+    return _Convolution(x, w, "", strides, dilations, pads, int(node.get("group", 1)))
 
 
-@operator(onnx=["ConvTranspose"], sums=True, parts=filters)
+@operator(onnx=["ConvTranspose"], sums=True, parts=_parts)
 def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for SAME_UPPER, else before."""
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
@@ -161,32 +207,38 @@ def _caffe_bottoms(node: Node, inputs: Inputs) -> Tuple[List[Value], Value, Opti
     return bottoms, given(inputs, len(bottoms), "filter"), bias
 
 
-@operator(caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"], sums=True, parts=filters)
+@operator(caffe=["Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution"], sums=True, parts=_parts)
 def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Caffe Convolution and Deconvolution; the depthwise layers of branches have as many groups as channels."""
     bottoms, w, bias = _caffe_bottoms(node, inputs)
-    if int(node.get("axis", 1)) not in (1, 1 - bottoms[0].array.ndim):
+    results = []
+    for x in bottoms:
+        found = _of_caffe(node, x, w)
+        if node.type != "Deconvolution":
+            results.append(found.computed(bias, arithmetic))
+            continue
+        sizes = [
+            stride * (size - 1) + (reach - 1) * dilation + 1 - 2 * pad
+            for stride, size, reach, dilation, pad in zip(
+                found.strides, x.array.shape[2:], w.array.shape[2:], found.dilations, found.pads[0]
+            )
+        ]
+        results.append(_transposed(x, w, bias, found.strides, found.dilations, found.pads[0], sizes, found.groups, arithmetic))
+    return results
+
+
+def _of_caffe(node: Node, x: Value, w: Value) -> _Convolution:
+    if int(node.get("axis", 1)) not in (1, 1 - x.array.ndim):
         raise CannotCompute("its axis is not 1")
-    axes = bottoms[0].array.ndim - 2
+    axes = x.array.ndim - 2
     strides = caffe_pair(node, "stride", axes, [1])
     pads = caffe_pair(node, "pad", axes, [0])
     dilations = caffe_pair(node, "dilation", axes, [1])
     kernel = caffe_pair(node, "kernel_size", axes, list(w.array.shape[2:]), "kernel")
     if kernel != list(w.array.shape[2:]):
         raise CannotCompute("its kernel_size is not the filter's, %s" % (w.array.shape[2:],))
-    results = []
-    for x in bottoms:
-        if node.type == "Deconvolution":
-            sizes = [
-                stride * (size - 1) + (reach - 1) * dilation + 1 - 2 * pad
-                for stride, size, reach, dilation, pad in zip(strides, x.array.shape[2:], kernel, dilations, pads)
-            ]
-            groups = int(node.get("group", 1))
-            results.append(_transposed(x, w, bias, strides, dilations, pads, sizes, groups, arithmetic))
-        else:
-            groups = int(node.get("group", 1)) if node.type == "Convolution" else x.array.shape[1]
-            results.append(_convolution(x, w, bias, strides, dilations, (pads, pads), groups, arithmetic))
-    return results
+    groups = int(node.get("group", 1)) if node.type in ("Convolution", "Deconvolution") else x.array.shape[1]
+    return _Convolution(x, w, "", strides, dilations, (pads, pads), groups)
 
 
 def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
@@ -199,12 +251,15 @@ def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
     )
 
 
-@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, parts=filters)
+@operator(tensorflow=["Conv2D", "Conv3D", "DepthwiseConv2dNative"], sums=True, parts=_parts)
 def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """TensorFlow's convolutions: filters are [..., C, O] (depthwise: [H, W, C, multiplier]) for both data formats."""
+    return [_of_tensorflow(node, given(inputs, 0, "input"), given(inputs, 1, "filter")).computed(None, arithmetic)]
+
+
+def _of_tensorflow(node: Node, x: Value, w: Value) -> _Convolution:
     layout = str(node.get("data_format", "NDHWC" if node.type == "Conv3D" else "NHWC"))
-    x = channels_first(given(inputs, 0, "input"), layout)
-    w = _filter_first(given(inputs, 1, "filter"))
+    x, w = channels_first(x, layout), _filter_first(w)
     groups = 1
     if node.type == "DepthwiseConv2dNative":
         w, groups = _depthwise_filter(w)
@@ -214,7 +269,7 @@ def tensorflow_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -
     dilations = spatial(node.get("dilations", [1] * len(layout)), layout, "dilations")
     kernel = w.array.shape[2:]
     pads = window_pads(str(node.get("padding")), _tensorflow_explicit(node, layout), x.array.shape[2:], kernel, strides, dilations)
-    return [as_given(_convolution(x, w, None, strides, dilations, pads, groups, arithmetic), layout)]
+    return _Convolution(x, w, layout, strides, dilations, pads, groups)
 
 
 def _filter_first(w: Value) -> Value:
@@ -285,21 +340,25 @@ def _without_offset(node: Node) -> None:
         raise CannotCompute("what its offset_x=%s does is not known" % node.get("offset_x", node.get("offset_a", 0)))
 
 
-@operator(ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=filters)
+@operator(ascend=["Conv2D", "Conv3D", "DepthwiseConv2D", "DepthwiseConv2DD"], sums=True, parts=_parts)
 def ascend_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Ascend IR: attributes have one number for each axis of data_format, pads are [top, bottom, left, right]."""
+    found = _of_ascend(node, given(inputs, 0, "input"), given(inputs, 1, "filter"))
+    return [found.computed(optional(inputs, 2), arithmetic)]
+
+
+def _of_ascend(node: Node, x: Value, w: Value) -> _Convolution:
     data_format = str(node.get("data_format", "NDHWC" if node.type == "Conv3D" else "NHWC"))
     layout = of_input(node, 0, data_format)
     _without_offset(node)
-    x = channels_first(given(inputs, 0, "input"), layout)
-    w = _ascend_filter(node, given(inputs, 1, "filter"), 1, layout)
+    x, w = channels_first(x, layout), _ascend_filter(node, w, 1, layout)
     groups = int(node.get("groups", 1))
     if node.type.startswith("Depthwise"):
         w, groups = _depthwise_filter(w)
     strides = spatial(node.get("strides"), data_format, "strides")
     dilations = spatial(node.get("dilations", [1] * len(data_format)), data_format, "dilations")
     pads = _ascend_window(node, x, w, data_format, strides, dilations)
-    return [as_given(_convolution(x, w, optional(inputs, 2), strides, dilations, pads, groups, arithmetic), layout)]
+    return _Convolution(x, w, layout, strides, dilations, pads, groups)
 
 
 @operator(
@@ -360,3 +419,6 @@ def _ascend_sizes(node: Node, inputs: Inputs, at: Any, layout: str) -> List[int]
     else:
         numbers = np.array(integers(node, "input_size", []))
     return _output_sizes(numbers, layout) if np.any(numbers) else []
+
+
+_READ.update(onnx=_of_onnx, caffe=_of_caffe, tensorflow=_of_tensorflow, ascend=_of_ascend)

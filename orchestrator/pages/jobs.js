@@ -1,10 +1,13 @@
 // The list of a service's jobs, asked for again and again; the log of one that the address names.
 
-const JOBS_EVERY_MS = 2000;
+const JOBS_EVERY_MS = 2000, JOBS_LISTED = 100, MOST_JOBS_LISTED = 1000;
 
 class JobList {
   constructor() {
     this.body = document.getElementById('jobs').tBodies[0];
+    this.limit = JOBS_LISTED;
+    this.more = document.getElementById('more');
+    this.more.addEventListener('click', () => { this.limit = Math.min(this.limit + JOBS_LISTED, MOST_JOBS_LISTED); this.show().catch(() => {}); });
     window.addEventListener('hashchange', () => this.show().catch(() => {}));
   }
 
@@ -24,12 +27,26 @@ class JobList {
   }
 
   async show() {
-    const found = await ask('/api/jobs'), focused = document.activeElement && document.activeElement.dataset.key;
+    const found = await ask(API + '/jobs?limit=' + this.limit), focused = document.activeElement && document.activeElement.dataset.key;
     this.body.replaceChildren(...found.jobs.map((job) => this.line(job)));
     if (focused) { const control = this.body.querySelector('[data-key="' + focused + '"]'); if (control) control.focus(); }
-    const waiting = found.jobs.filter((job) => job.state === 'queued').length, running = found.jobs.filter((job) => job.state === 'running').length;
-    document.getElementById('jobs-status').textContent = found.jobs.length ? running + ' running, ' + waiting + ' waiting, ' + found.jobs.length + ' in all' : 'No jobs. goldwatch submit sends one.';
-    await this.log(found.jobs.find((job) => '#job-' + job.id === location.hash));
+    document.getElementById('jobs-status').textContent = this.told(found);
+    const shown = found.jobs.length;
+    this.more.hidden = shown === found.total;
+    this.more.disabled = shown >= MOST_JOBS_LISTED;
+    await this.log(await this.named(found.jobs));
+  }
+
+  told(found) {
+    if (!found.total) return 'No jobs. goldwatch submit sends one.';
+    const shown = found.jobs.length < found.total ? 'the newest ' + found.jobs.length + ' of ' + found.total : found.total;
+    return found.states.running + ' running, ' + found.states.queued + ' waiting; ' + shown + ' in all; of those that have ended the newest ' + found.kept + ' are kept';
+  }
+
+  // The job that the address names, which may be older than those that are listed.
+  async named(jobs) {
+    const name = (/^#job-([0-9a-f]+)$/.exec(location.hash) || [])[1];
+    return name && (jobs.find((job) => job.id === name) || ask(API + '/jobs/' + name).catch(() => undefined));
   }
 
   line(job) {
@@ -38,8 +55,8 @@ class JobList {
     const cells = [
       ['', make('span', {class: 'verdict', 'data-is': cameTo(job)}, job.state)], ['name', printable(words.join(' '))], ['', new Date(job.submitted).toLocaleString()],
       ['', took], ['', job.exit_code === null ? '' : 'exit code ' + job.exit_code],
-      ['', job.run === null || job.state === 'queued' ? '' : make('a', {href: '/runs/' + job.run, 'data-key': 'run-' + job.id}, 'run')], ['', make('a', {href: '#job-' + job.id, 'data-key': 'log-' + job.id}, 'log')],
-      ['', job.state === 'queued' || job.state === 'running' ? this.cancelButton(job) : ''],
+      ['', job.run === null || job.state === 'queued' ? '' : make('a', {href: BASE + '/runs/' + job.run, 'data-key': 'run-' + job.id}, 'run')], ['', make('a', {href: '#job-' + job.id, 'data-key': 'log-' + job.id}, 'log')],
+      ['', document.documentElement.dataset.may === 'submit' && ['queued', 'running'].includes(job.state) ? this.cancelButton(job) : ''],
     ];
     return make('tr', {'data-state': job.state, 'data-job': job.id}, cells.map(([kind, content]) => make('td', {class: kind || null}, content)));
   }
@@ -49,7 +66,7 @@ class JobList {
     button.addEventListener('click', async () => {
       button.disabled = true;
       try {
-        await ask('/api/jobs/' + job.id + '/cancel', {});
+        await ask(API + '/jobs/' + job.id + '/cancel', {});
         await this.show();
       } catch (error) { document.getElementById('connection').textContent = error.message + '.'; }
     });
@@ -62,7 +79,7 @@ class JobList {
     part.hidden = !job;
     if (!job) return;
     document.getElementById('job-head').textContent = 'Log of ' + job.id + ' (' + job.state + ')';
-    const answer = await fetch('/api/jobs/' + job.id + '/log', {headers: {'X-Goldwatch': '1'}}), lines = (await answer.text()).split('\n').map(printable).join('\n');
+    const answer = await fetch(API + '/jobs/' + job.id + '/log', {headers: {'X-Goldwatch': '1'}}), lines = (await answer.text()).split('\n').map(printable).join('\n');
     if (log.textContent === lines) return;
     const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
     log.textContent = lines;

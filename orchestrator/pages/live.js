@@ -5,7 +5,7 @@ const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000, OVERVIEW_SHARE = 50;
 class LivePage {
   constructor(id) {
     this.id = id;
-    this.api = '/api/runs/' + encodeURIComponent(id);
+    this.api = API + '/runs/' + encodeURIComponent(id);
     this.rows = new LiveRows();
     this.extra = {suspects: [], limits: this.rows.limits, details: {}, commands: {}, graphs: [],
       link: (row) => rowLink(this.rows, row), find: (fragment) => this.linked(fragment), lacking: () => this.lacking()};
@@ -45,7 +45,7 @@ class LivePage {
 
   // There is no such run yet: its job may wait for its turn. Whoever followed the link sees the run as soon as there is one.
   async await(known) {
-    const {jobs} = await ask('/api/jobs').catch(() => ({jobs: []}));
+    const {jobs} = await ask(API + '/jobs?run=' + encodeURIComponent(this.id)).catch(() => ({jobs: []}));
     const job = jobs.find((one) => one.run === this.id || (known && one.id === known.id)) || known, coming = job && ['queued', 'running'].includes(job.state);
     const said = !job ? 'There is no such run.' : 'Job ' + job.id + ' is ' + job.state + (coming ? ': its run is shown here as soon as it has begun.' : ' and left no run.');
     document.querySelector('main').replaceChildren(make('p', coming ? {id: 'job', role: 'status'} : {class: 'problem', role: 'alert'}, said));

@@ -61,7 +61,7 @@ class RunList {
   async show() {
     const query = this.query();
     query.set('limit', this.limit);
-    const asked = query.toString(), found = await ask('/api/runs?' + asked);
+    const asked = query.toString(), found = await ask(API + '/runs?' + asked);
     // What was asked for last counts, not what comes last.
     const now = this.query();
     now.set('limit', this.limit);
@@ -103,20 +103,20 @@ class RunList {
     if (chosen) this.picked.set(run.id, run);
     else this.picked.delete(run.id);
     const place = document.getElementById('difference'), both = [...this.picked.values()].sort((a, b) => ((a.started || '') < (b.started || '') ? -1 : 1));
-    place.replaceChildren(both.length === 2 ? make('a', {href: '/diff/' + both[0].id + '/' + both[1].id}, 'difference of ' + printable(nameOf(both[0])) + ' and ' + printable(nameOf(both[1])))
+    place.replaceChildren(both.length === 2 ? make('a', {href: BASE + '/diff/' + both[0].id + '/' + both[1].id}, 'difference of ' + printable(nameOf(both[0])) + ' and ' + printable(nameOf(both[1])))
       : both.length ? both.length + ' chosen: choose two runs for their difference' : 'choose two runs for their difference');
   }
 
   line(run) {
     const verdict = run.verdict || 'running';
-    const link = make('a', {href: '/runs/' + run.id, 'data-run': run.id, title: printable(run.path)}, breakable(printable(nameOf(run))));
+    const link = make('a', {href: BASE + '/runs/' + run.id, 'data-run': run.id, title: printable(run.path)}, breakable(printable(nameOf(run))));
     const progress = run.state === 'running' && run.progress !== null ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : [words(run.state)];
     const first = run.first_divergence, box = make('input', {type: 'checkbox', 'data-pick': run.id, 'aria-label': 'choose ' + printable(nameOf(run)) + ' for a difference'});
     box.checked = this.picked.has(run.id);
     box.addEventListener('change', () => this.pick(run, box.checked));
     const cells = [
       ['', box], ['', make('span', {class: 'verdict', 'data-is': verdict}, run.verdict || 'none so far')], ['name', link], ['name', printable(run.model || '')],
-      ['name', first ? make('a', {href: '/runs/' + run.id + '#op-' + encodeURIComponent(first.op)}, breakable(shortened(first.op, LONGEST_WORD))) : ''],
+      ['name', first ? make('a', {href: BASE + '/runs/' + run.id + '#op-' + encodeURIComponent(first.op)}, breakable(shortened(first.op, LONGEST_WORD))) : ''],
       ['number', String(run.devices.length), 'devices'], ['number', String(run.steps.length), 'steps'], ['number', String(run.rows), 'rows'], ['number', String(run.failed), 'fail'],
       ['', progress], ['', run.started ? new Date(run.started).toLocaleString() : ''], ['number', ageText(run.age_s), 'age'], ['name', run.error ? printable(run.error) : printable(run.host || '')],
     ];

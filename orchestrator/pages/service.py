@@ -14,7 +14,10 @@ _UNSEEN = '<span class="unseen">%s</span>'
 _SORTS = {"first outside limits": "first", "age": ""}
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
 _JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
-_NAVIGATION = '<nav aria-label="pages"><a href="/">all runs</a> <a href="/jobs">jobs</a></nav>\n<p id="connection" role="status"></p>\n'
+_NAVIGATION = (
+    '<nav aria-label="pages"><a href="%(base)s/">all runs</a> <a href="%(base)s/jobs">jobs</a> '
+    '<button type="button" id="logout" hidden>log out</button></nav>\n<p id="connection" role="status"></p>\n'
+)
 _LIVE_ROWS = '<table id="rows" data-shown="0">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>'
 
 
@@ -32,8 +35,14 @@ def static_files() -> Mapping[str, Tuple[str, str]]:
     }
 
 
-def run_page() -> str:
-    """Return the page of any run: what it shows is asked for by its script."""
+def run_page(base: str = "") -> str:
+    """Return the page of any run: what it shows is asked for by its script.
+
+    Parameters
+    ----------
+    base
+        What stands before the paths of the service, such as ``/goldwatch``.
+    """
     report = asset("report.html") % {
         "title": '<span id="title">run</span>',
         "about": '<div id="about"></div>\n<h2>Files</h2>\n<p id="files"></p>\n<h2>Events</h2>\n<ul id="events"></ul>',
@@ -42,10 +51,11 @@ def run_page() -> str:
         "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
         "rows": _LIVE_ROWS,
     }
-    return _shell("run", "run", '<div id="live" hidden></div>\n' + report.replace("</header>", _NAVIGATION + "</header>", 1))
+    body = report.replace("</header>", _navigation(base) + "</header>", 1)
+    return _shell("run", "run", '<div id="live" hidden></div>\n' + body, base)
 
 
-def list_page() -> str:
+def list_page(base: str = "") -> str:
     """Return the page with the list of runs."""
     heads = '<th scope="col">%s</th>' % (_UNSEEN % "chosen for a difference") + "".join(map(_head, _HEADS))
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
@@ -58,7 +68,7 @@ def list_page() -> str:
         '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
         '<p><button type="button" id="more" hidden>show more</button></p>\n</main>'
     )
-    return _shell("runs", "Runs", body % (_NAVIGATION, choices, heads))
+    return _shell("runs", "Runs", body % (_navigation(base), choices, heads), base)
 
 
 def _head(name: str) -> str:
@@ -68,23 +78,28 @@ def _head(name: str) -> str:
     return '<th scope="col"%s data-sort="%s" aria-sort="none"><button type="button">%s</button></th>' % (kind, sort, name)
 
 
-def jobs_page() -> str:
-    """Return the page with the list of jobs; a job's log is behind ``#job-ID``."""
+def jobs_page(base: str = "") -> str:
+    """Return the page with the list of jobs; a log is behind ``#job-ID``."""
     heads = "".join('<th scope="col">%s</th>' % (name or _UNSEEN % "cancel") for name in _JOB_HEADS)
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
         '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<p><button type="button" id="more" hidden>show more</button></p>\n'
         '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n'
         '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
     )
-    return _shell("jobs", "Jobs", body % (_NAVIGATION, heads))
+    return _shell("jobs", "Jobs", body % (_navigation(base), heads), base)
 
 
-def _shell(name: str, title: str, body: str) -> str:
+def _navigation(base: str) -> str:
+    return _NAVIGATION % {"base": html.escape(base)}
+
+
+def _shell(name: str, title: str, body: str, base: str) -> str:
     return "\n".join(
         [
             "<!DOCTYPE html>",
-            '<html lang="en">',
+            '<html lang="en" data-base="%s">' % html.escape(base),
             "<head>",
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -92,8 +107,8 @@ def _shell(name: str, title: str, body: str) -> str:
             '<meta name="referrer" content="no-referrer">',
             '<link rel="icon" href="data:,">',
             "<title>%s</title>" % html.escape(title),
-            '<link rel="stylesheet" href="/static/%s.css">' % name,
-            '<script src="/static/%s.js" defer></script>' % name,
+            '<link rel="stylesheet" href="%s/static/%s.css">' % (html.escape(base), name),
+            '<script src="%s/static/%s.js" defer></script>' % (html.escape(base), name),
             "</head>",
             "<body>",
             body,

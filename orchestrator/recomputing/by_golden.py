@@ -106,11 +106,6 @@ def known(op_type: str) -> bool:
     return any(name in names for names in tables)
 
 
-def normalises(op_type: str) -> bool:
-    """Tell whether operators of a type divide by a root that has an epsilon in it."""
-    return op_type.lower() in _NORMALISING
-
-
 def only_moves(op_type: str) -> bool:
     """Tell whether an operator of a type only moves its one input."""
     return op_type.lower() in _MOVING

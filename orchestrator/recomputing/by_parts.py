@@ -23,6 +23,8 @@ _PART_ELEMENTS = 1 << 20
 """Of the tensors of a part, where they are read in parts: what is made of them stays in the caches."""
 _ELEMENT_BYTES = 64
 """What computing takes for each element of an operator's tensors, its errors included: measured on Add of float32, 60."""
+_MOVED_BYTES = 24
+"""The same of operators that only move values: measured on Pad and DepthToSpace of float16, 10."""
 
 
 class Output(NamedTuple):
@@ -67,12 +69,13 @@ class ByParts:
                 require_readable(held, most_bytes)
                 held.whole()
         self._axis = 0
+        self._element_bytes = _MOVED_BYTES if piece.moves else _ELEMENT_BYTES
         self._parts: List[Optional[Part]] = self._planned()
 
     def _planned(self) -> List[Optional[Part]]:
         held = [*self._inputs.values(), *(output.held for output in self._outputs)]
         elements = sum(count_of(one.shape) for one in held)
-        fits = _ELEMENT_BYTES * elements <= self._most
+        fits = self._element_bytes * elements <= self._most
         if fits and elements <= _PART_ELEMENTS:
             return [None]
         ways = []
@@ -82,21 +85,20 @@ class ByParts:
                 ways.append(self._way(axis, cuts))
         if fits:
             ways = [way for way in ways if way.fast]
-        best = min(ways, key=lambda way: (way.kept_bytes, -way.cuts.length), default=None)
-        if best is None or best.cuts.length < 2:
+        ways = [way for way in ways if way.cuts.length > 1 and way.bytes_of(way.block, self._element_bytes) <= self._most]
+        # What is needed whole is worked on in each part again: a convolution in parts of its filters lays out all windows each time.
+        best = min(ways, key=lambda way: (way.whole, way.kept_bytes, -way.cuts.length), default=None)
+        if best is None:
             return self._at_once(elements)
         # What lies in files as a block of C0 channels is read so.
-        room = max(0, self._most - best.kept_bytes)
         length = best.cuts.length
-        step = min(_PART_ELEMENTS if best.fast else elements, room // _ELEMENT_BYTES) * length // max(1, best.elements)
-        step = max(1, step // best.block * best.block)
-        if _ELEMENT_BYTES * best.elements // length * step > room:
-            return self._at_once(elements)
+        most = min(_PART_ELEMENTS if best.fast else elements, (self._most - best.kept_bytes) // self._element_bytes) - best.beyond
+        step = max(1, most * length // max(1, best.elements) // best.block) * best.block
         self._axis = best.axis
-        return [Part(best.cuts, first, min(first + step, length)) for first in range(0, length, step)]
+        return [best.cuts.part(first, min(first + step, length)) for first in range(0, length, step)]
 
     def _at_once(self, elements: int) -> List[Optional[Part]]:
-        _require(elements, self._most)
+        _require(elements, self._most, self._element_bytes)
         return [None]
 
     def _way(self, axis: int, cuts: Cuts) -> _Way:
@@ -112,7 +114,14 @@ class ByParts:
         bytes_kept += sum(2 * one.stored_bytes for one in whole)
         blocks = [one.block for own, one in cut if one not in whole]
         elements = sum(count_of(one.shape) for _, one in cut) + len(self._piece.calls) * count_of(out.shape)
-        return _Way(axis, cuts, not whole, bytes_kept, elements, max(blocks, default=1))
+        middle = cuts.part(cuts.length // 2, cuts.length // 2 + 1).ranges
+        beyond = 0
+        for value, own in cuts.inputs.items():
+            if own is not None:
+                count, size = count_of(self._inputs[value].shape), cuts.sizes[value]
+                beyond += max(0, (middle[value][1] - middle[value][0]) * count // size - count // cuts.length)
+        uncut = sum(count_of(one.shape) for one in kept)
+        return _Way(axis, cuts, not whole, uncut, bytes_kept, elements, beyond, max(blocks, default=1))
 
     def measure(self, arithmetic: Arithmetic, hasty: bool = False) -> List[Compared]:
         """Return how each output differs from what is computed.
@@ -152,7 +161,7 @@ class ByParts:
         fed = {}
         for value, held in self._inputs.items():
             axis = None if part is None else part.cuts.inputs.get(value)
-            fed[value] = held.wide() if part is None or axis is None else widened(held.part(axis, part.first, part.last))
+            fed[value] = held.wide() if part is None or axis is None else widened(held.part(axis, *part.ranges[value]))
         return fed
 
     def _add(
@@ -251,21 +260,45 @@ def require_memory(held: Sequence[Held], most_bytes: int = MOST_BYTES) -> None:
     _require(sum(element_count(one.whole().shape) if one.shape is None else count_of(one.shape) for one in held), most_bytes)
 
 
-def _require(elements: int, most_bytes: int) -> None:
-    if _ELEMENT_BYTES * elements > most_bytes:
-        message = "its tensors have %d elements, more than can be computed at once in %d MiB, and it cannot be computed in parts"
+def _require(elements: int, most_bytes: int, element_bytes: int = _ELEMENT_BYTES) -> None:
+    if element_bytes * elements > most_bytes:
+        message = "its tensors have %d elements, more than can be computed at once in %d MiB, and it cannot be computed in parts that fit"
         raise NotComputable(message % (elements, most_bytes >> 20))
 
 
 class _Way(NamedTuple):
-    """What computing in parts along an axis of the output would take: bytes of tensors that are kept whole, elements of the others."""
+    """What computing in parts along an axis of the output would take.
+
+    Attributes
+    ----------
+    axis, cuts
+        What is cut.
+    fast
+        What is cut can be read in parts.
+    whole
+        Elements of inputs that every part needs whole.
+    kept_bytes
+        Of tensors that are kept whole.
+    elements
+        Of the others, and of what is made of them.
+    beyond
+        How many of these a part needs besides its share: where windows reach over its borders.
+    block
+        How many indices are read together.
+    """
 
     axis: int
     cuts: Cuts
     fast: bool
+    whole: int
     kept_bytes: int
     elements: int
+    beyond: int
     block: int
+
+    def bytes_of(self, step: int, element_bytes: int) -> int:
+        """Return what a part of so many indices takes."""
+        return self.kept_bytes + element_bytes * (self.beyond + self.elements * step // self.cuts.length)
 
 
 class _Sum:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..netfiles.caffe_params import parameters_of
+from ..adapters.caffe.layer_table import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..operators import CAFFE, Node
 from ..submodel.caffe_original import CaffeOriginal
@@ -33,7 +33,7 @@ class CaffeNodes(Nodes):
         layer = self._original.net.layers[number]
         if layer.type == "Python":
             raise NotComputable("a layer of type Python has code of its own")
-        node = Node(CAFFE, layer.type, parameters_of(layer.message), layer.name, 0, len(layer.tops))
+        node = Node(CAFFE, layer.type, own_parameters(layer), layer.name, 0, len(layer.tops))
         arguments: List[Argument] = list(self._original.graph.sources[number])
         if self._original.weighted(number):
             blobs = self._blobs().get(layer.name)

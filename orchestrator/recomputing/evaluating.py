@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.parting import Parts
+from ..operators.parting import Parts, Window
 from ..submodel.cut import Cut
 from ..tensors.rounding import ROUNDING, ulp
 from .nodes import Array, Call, Nodes
@@ -24,38 +24,97 @@ _FACTORS = frozenset(
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
 
 
+Key = Tuple[int, int]
+"""A value: its node, and which of its outputs."""
+
+
+class CutCall(NamedTuple):
+    """How a node is computed in parts: along which axis of its output, and for each of its inputs which value it is and how it goes along.
+
+    The value is None of what the model holds; the window of what is needed whole.
+    """
+
+    axis: int
+    inputs: Tuple[Tuple[Optional[Key], Optional[Window]], ...]
+
+
 class Cuts(NamedTuple):
     """What is cut where an output is computed in parts along one of its axes.
 
     Attributes
     ----------
+    output
+        What is computed.
     inputs
         Of each value that comes in the axis that is cut; None: it is needed whole.
-    constants
-        The same of what the model holds, by node and number of its input; not those that are needed whole.
-    length
-        Of the axis.
+    calls
+        By node, each before all that it reads.
+    sizes
+        Of each value that is cut: of its axis.
     """
 
-    inputs: Mapping[Tuple[int, int], Optional[int]]
-    constants: Mapping[Tuple[int, int], int]
-    length: int
+    output: Key
+    inputs: Mapping[Key, Optional[int]]
+    calls: Mapping[int, CutCall]
+    sizes: Mapping[Key, int]
+
+    @property
+    def length(self) -> int:
+        """Of the output's axis."""
+        return self.sizes[self.output]
+
+    def part(self, first: int, last: int) -> Part:
+        """Return the part of the output from ``first`` to before ``last``."""
+        ranges = {self.output: (first, last)}
+        for number, call in self.calls.items():
+            for value, window in call.inputs:
+                if window is not None and value is not None:
+                    begin, end = self.needed(number, ranges[number, 0], window, self.sizes[value])
+                    before = ranges.get(value, (begin, end))
+                    ranges[value] = min(begin, before[0]), max(end, before[1])
+        return Part(self, first, last, ranges)
+
+    def needed(self, number: int, outputs: Tuple[int, int], window: Window, size: int) -> Tuple[int, int]:
+        """Return what a node needs of an input for some outputs."""
+        return window.needed(outputs[0], outputs[1], self.sizes[number, 0], size)
 
 
 class Part(NamedTuple):
-    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for."""
+    """A part of an output: from ``first`` to before ``last`` along the axis that ``cuts`` is for; ``ranges``: of each value that is cut."""
 
     cuts: Cuts
     first: int
     last: int
+    ranges: Mapping[Key, Tuple[int, int]]
 
-    def of_constant(self, number: int, place: int, value: Value) -> Value:
-        """Return what an input of a node that the model holds comes to in this part."""
-        axis = self.cuts.constants.get((number, place))
-        if axis is None:
+    def of_input(self, number: int, place: int, value: Value) -> Value:
+        """Return what a node needs of one of its inputs."""
+        read, window = self.cuts.calls[number].inputs[place] if number in self.cuts.calls else (None, None)
+        if window is None:
             return value
-        at = (slice(None),) * axis + (slice(self.first, self.last),)
-        return Value(value.array[at], None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at])
+        size = value.array.shape[window.axis] if read is None else self.cuts.sizes[read]
+        begin, end = self.cuts.needed(number, self.ranges[number, 0], window, size)
+        there = 0 if read is None else self.ranges[read][0]
+        return _along(value, window.axis, begin - there, end - there)
+
+    def of_output(self, number: int, value: Value) -> Value:
+        """Return what is wanted of a node's first output: behind windows it is more, and false at its borders."""
+        if number not in self.cuts.calls:
+            return value
+        call, (first, last) = self.cuts.calls[number], self.ranges[number, 0]
+        for read, window in call.inputs:
+            if window is not None and read is not None and window != Window(window.axis):
+                begin, _ = self.cuts.needed(number, (first, last), window, self.cuts.sizes[read])
+                return _along(value, call.axis, first - begin // window.stride, last - begin // window.stride)
+        return value
+
+
+def _along(value: Value, axis: int, first: int, last: int) -> Value:
+    """Return a part of a value along an axis."""
+    if (first, last) == (0, value.array.shape[axis]):
+        return value
+    at = (slice(None),) * axis + (slice(first, last),)
+    return Value(value.array[at], None if value.error is None else np.broadcast_to(value.error, value.array.shape)[at])
 
 
 class Piece:
@@ -148,6 +207,7 @@ class Piece:
                 continue
             outputs = operators.compute(call.node, self._inputs(number, call, made, arithmetic, part), arithmetic)
             for index, value in enumerate(outputs):
+                value = value if part is None or index else part.of_output(number, value)
                 made[number, index] = value if number in self._constants else value.with_step(arithmetic.intermediate)
         return made
 
@@ -185,7 +245,7 @@ class Piece:
                 value = made[argument]
             else:
                 value = self._constant(number, place, argument, arithmetic == EXACT)
-            inputs.append(value if part is None else part.of_constant(number, place, value))
+            inputs.append(value if part is None else part.of_input(number, place, value))
         return inputs
 
     def cuts(self, output: Tuple[int, int], shapes: Mapping[Tuple[int, int], Tuple[int, ...]]) -> Dict[int, Cuts]:
@@ -196,7 +256,7 @@ class Piece:
         shapes
             Of the values that come in.
         """
-        known: Dict[Tuple[int, int], Optional[Shape]] = dict(shapes)
+        known: Dict[Key, Optional[Shape]] = dict(shapes)
         fixed = self._of_constants(EXACT) if self.calls else {}
         known.update({value: tuple(one.array.shape) for value, one in fixed.items()})
         parted: Dict[int, Optional[Parts]] = {}
@@ -207,51 +267,62 @@ class Piece:
                 None if argument is None else known.get(argument) if isinstance(argument, tuple) else tuple(np.shape(argument))
                 for argument in call.arguments
             ]
+            values = [
+                fixed[argument].array if isinstance(argument, tuple) and argument in fixed
+                else None if isinstance(argument, tuple) else argument
+                for argument in call.arguments
+            ]  # fmt: skip
             unknown = any(argument is not None and shape is None for argument, shape in zip(call.arguments, given))
             found = operators.find(call.node.dialect, call.node.type)
             try:
-                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given)
+                parted[number] = None if found is None or found.parts is None or unknown else found.parts(call.node, given, values)
             except (CannotCompute, IndexError, ValueError):
                 parted[number] = None
             made = parted[number]
             known[number, 0] = None if made is None else made.shape
         shape = known.get(output)
-        ways = {axis: self._cut(output, axis, parted, set(fixed), shapes) for axis in range(len(shape) if shape else 0)}
+        ways = {axis: self._cut(output, axis, parted, set(fixed), known, shapes) for axis in range(len(shape) if shape else 0)}
         return {axis: way for axis, way in ways.items() if way is not None}
 
     def _cut(
         self,
-        output: Tuple[int, int],
+        output: Key,
         axis: int,
         parted: Mapping[int, Optional[Parts]],
-        fixed: Set[Tuple[int, int]],
-        shapes: Mapping[Tuple[int, int], Tuple[int, ...]],
+        fixed: Set[Key],
+        known: Mapping[Key, Optional[Shape]],
+        shapes: Mapping[Key, Tuple[int, ...]],
     ) -> Optional[Cuts]:
         """Return what is cut where an output is cut along an axis; None where that cannot be."""
-        wanted: Dict[Tuple[int, int], Optional[int]] = {output: axis}
-        constants: Dict[Tuple[int, int], int] = {}
-        length: Optional[int] = None
+        wanted: Dict[Key, Optional[int]] = {output: axis}
+        calls: Dict[int, CutCall] = {}
         for number, call in reversed(self.calls):
-            if (number, 0) in fixed or (number, 0) not in wanted:
-                if any(value[0] == number for value in wanted if value not in fixed):
+            if number not in parted or (number, 0) not in wanted:
+                if number in parted and any(value[0] == number for value in wanted):
                     return None
                 continue
-            made, along = parted.get(number), wanted[number, 0]
+            made, along = parted[number], wanted[number, 0]
             if made is None or along is None or along not in made.axes:
                 return None
-            for place, (argument, own) in enumerate(zip(call.arguments, made.axes[along])):
-                if isinstance(argument, tuple) and argument not in fixed:
-                    if wanted.setdefault(argument, own) != own:
-                        return None
-                elif own is not None and argument is not None:
-                    constants[number, place] = own
-                    length = self._shape_of(argument)[own]
-        inputs = {value: wanted.get(value) for value in shapes}
-        lengths = {shapes[value][own] for value, own in inputs.items() if own is not None} | ({length} if length is not None else set())
-        return Cuts(inputs, constants, lengths.pop()) if len(lengths) == 1 else None
-
-    def _shape_of(self, argument: Any) -> Tuple[int, ...]:
-        return tuple(np.shape(self._of_constants(EXACT)[argument].array if isinstance(argument, tuple) else argument))
+            inputs: List[Tuple[Optional[Key], Optional[Window]]] = []
+            for argument, window in zip(call.arguments, made.axes[along]):
+                own = None if window is None else window.axis
+                read = argument if isinstance(argument, tuple) and argument not in fixed else None
+                if read is None and window is not None and window != Window(window.axis):
+                    return None
+                if read is not None and wanted.setdefault(read, own) != own:
+                    return None
+                inputs.append((read, window))
+            calls[number] = CutCall(along, tuple(inputs))
+        sizes = {}
+        for value, own in wanted.items():
+            shape = known.get(value)
+            if own is not None:
+                size = shape[own] if shape is not None and own < len(shape) else None
+                if size is None:
+                    return None
+                sizes[value] = size
+        return Cuts(output, {value: wanted.get(value) for value in shapes}, calls, sizes)
 
     def _folds(self) -> FrozenSet[int]:
         """Return the nodes whose weights a device holds as they are, but for one rounding: those of a sum that nothing is folded into."""

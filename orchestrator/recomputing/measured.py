@@ -43,10 +43,14 @@ class OwnError(NamedTuple):
         Of whole numbers and bool how many elements do not follow.
     factor
         a, for which ‖x − a·y‖ is smallest; NaN where y is zero.
+    factor_deviation
+        The standard deviation of a where the error of each element is what rounding explains there, by itself.
     explained
         The relative distance that rounding explains.
     elements
         How many elements were compared.
+    rms
+        The root mean square of y.
     """
 
     distance: float
@@ -57,8 +61,10 @@ class OwnError(NamedTuple):
     odd: int
     unequal: int
     factor: float
+    factor_deviation: float
     explained: float
     elements: int
+    rms: float
 
     @property
     def doubtful(self) -> bool:
@@ -89,7 +95,7 @@ class Measure:
         self._exponent: Optional[int] = None
         # Squares of the differences, and of what rounding explains, at each index of each axis, and of all.
         self._axes = [np.zeros((2, size)) for size in self._shape]
-        self._off = self._unit = self._size = self._dot = 0.0
+        self._off = self._unit = self._size = self._dot = self._along = 0.0
         self._odd = self._count = 0
         # Elements of which one is the worst, whatever the error of the whole comes to: (difference, explained, index).
         self._worst: List[Tuple[float, float, int]] = []
@@ -141,6 +147,7 @@ class Measure:
         flat = b.reshape(-1)
         self._size += float(np.dot(flat, flat))
         self._dot += float(np.dot(a.reshape(-1), flat))
+        self._along += float(np.dot(unit.reshape(-1), flat * flat))
         if sums[0].total:
             self._find_worst(off, unit, at)
 
@@ -185,8 +192,10 @@ class Measure:
             odd=self._odd,
             unequal=0,
             factor=self._dot / self._size if self._size else math.nan,
+            factor_deviation=math.sqrt(self._along) / self._size if self._size else math.nan,
             explained=_root(self._unit, self._size),
             elements=self._count,
+            rms=math.ldexp(_root(self._size, self._count), self._exponent or 0),
         )
 
     def _worst_slice(self, explained: float) -> float:
@@ -300,7 +309,8 @@ def decided_error(wrong: int, count: int, first: int = 0) -> OwnError:
         Where the first of them is.
     """
     infinite = math.inf if wrong else 0.0
-    return OwnError(wrong / count if count else 0.0, infinite, infinite, infinite, first, 0, wrong, math.nan, 0.0, count)
+    share = wrong / count if count else 0.0
+    return OwnError(share, infinite, infinite, infinite, first, 0, wrong, math.nan, math.nan, 0.0, count, math.nan)
 
 
 def _odd(x: Array, y: Array, unit: Array, dtype: str) -> int:

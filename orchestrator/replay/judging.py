@@ -29,5 +29,5 @@ def judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
         if one.state == RIGHT and row.verdict == FAIL:
             changed.append(row.but(verdict=PASS, reason="%s, but %s" % (row.reason, _EXPLAINED), decided_by=""))
         elif one.state == WRONG and row.verdict == PASS:
-            changed.append(row.but(verdict=FAIL, reason="; ".join(filter(None, (sentence_of(one.own), row.reason))), decided_by=""))
+            changed.append(row.but(verdict=FAIL, reason="; ".join(filter(None, (sentence_of(one), row.reason))), decided_by=""))
     return changed

@@ -8,7 +8,7 @@ import os
 import sqlite3
 from typing import Iterator, Optional
 
-from ..errors import EnvironmentProblem, GoldwatchError
+from ..errors import DiskFull, EnvironmentProblem, GoldwatchError
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system, is_full
 from .identity import DamagedStore
 
@@ -115,7 +115,7 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     folder = os.path.dirname(path) or "."
     # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to open database file".
     if "full" in text or (isinstance(error, sqlite3.OperationalError) and ("I/O" in text or "unable to open" in text) and is_full(folder)):
-        return EnvironmentProblem(
+        return DiskFull(
             "%s: the disk is full; the rows stored so far are safe" % path,
             hint="free space in %s, and the same again goes on where it was" % folder,
         )

@@ -1,27 +1,28 @@
-"""Who may ask what: the names that the server answers to, the token, and the cookie that stands for it."""
+"""Who may ask what: the names that the server answers to, the tokens, and the cookies that stand for them."""
 
 from __future__ import annotations
 
 import collections
-import hashlib
-import hmac
 import ipaddress
-import os
 import re
 import socket
 import time
-from http.cookies import CookieError, SimpleCookie
-from typing import Deque, Dict, List, NamedTuple, Optional, Set
-from urllib.parse import urlsplit
+from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from urllib.parse import SplitResult, urlsplit
 
-from ..errors import FormatError, UsageError
-from ..filesystem.inputs import read_input
+from ..errors import UsageError
 from ..loopback import is_loopback
+from .tokens import Token, Tokens, cookie_value, holds_cookie
 
-_TOKEN_BYTES = 4096
-_TOKEN = re.compile(r"[!-~]{1,1024}\Z")
 _TRIES, _TRIES_S, _ASKING = 10, 60.0, 1024
+_LOGGED_OUT = 65536
+_SEGMENT = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*\Z", re.A)
+OWN_PATHS = ("api", "diff", "healthz", "jobs", "login", "logout", "metrics", "runs", "static")
+"""First parts of the service's own paths: a path before them that begins so could not be told from them."""
+
 BEARER = "bearer "
+UNIX = "unix"
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 class Address(NamedTuple):
@@ -60,20 +61,53 @@ def parse_address(text: str) -> Address:
     return Address(host, int(port))
 
 
-def read_token(path: str) -> str:
-    """Return the token of a file: its only line.
+def parse_public_url(text: str) -> SplitResult:
+    """Return the parts of the URL that browsers know the service by, its path without a slash at the end.
 
     Raises
     ------
-    InputError
-        The file cannot be read, or holds something else.
+    UsageError
+        It is none, or would let the token travel readable.
     """
-    data = read_input(path, _TOKEN_BYTES)
-    text = data.decode("utf-8", "replace").strip()
-    if not _TOKEN.match(text):
-        hint = "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
-        raise FormatError("expected one line of printable ASCII without blanks, the token", path, hint)
-    return text
+    wrong = UsageError("%s: expected a URL" % text, hint="such as https://host.example.org or https://host.example.org/goldwatch")
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise wrong from None
+    known = parts.scheme in ("http", "https") and re.match(r"[0-9A-Za-z.:_-]+\Z", host) and port != 0
+    if not known or not text.isascii() or parts.query or parts.fragment or "@" in parts.netloc or text.endswith(("?", "#")):
+        raise wrong
+    if parts.scheme == "http" and not is_loopback(host):
+        raise UsageError("the public URL is http: the token would travel readable", hint="let the proxy speak TLS: https://…")
+    path = parts.path.rstrip("/")
+    segments = path.split("/")[1:]
+    if not all(_SEGMENT.match(segment) for segment in segments):
+        raise UsageError("%s: the path may hold letters, digits, - _ . ~ and single slashes" % text, hint="such as https://host/goldwatch")
+    if segments and segments[0] in OWN_PATHS:
+        raise UsageError("%s: /%s is a path of the service itself" % (text, segments[0]), hint="choose another, such as /goldwatch")
+    return parts._replace(path=path)
+
+
+def parse_proxies(texts: Sequence[str]) -> Tuple[Tuple[Network, ...], bool]:
+    """Return the networks of proxies that are believed, and whether one that comes by the Unix socket is.
+
+    Raises
+    ------
+    UsageError
+        One is no address, no network and not ``unix``.
+    """
+    networks: List[Network] = []
+    for text in texts:
+        if text == UNIX:
+            continue
+        try:
+            networks.append(ipaddress.ip_network(text))
+        except ValueError:
+            raise UsageError(
+                "trusted proxy %s: expected an address or a network" % text, hint="such as 10.0.0.5, 10.0.0.0/24 or unix"
+            ) from None
+    return tuple(networks), UNIX in texts
 
 
 class Access:
@@ -82,28 +116,50 @@ class Access:
     Parameters
     ----------
     address
-        Where it listens; the port is the real one.
-    token
+        Where it listens, the port being the real one; None: at a Unix socket.
+    tokens
         None: everybody who reaches the server may read, nobody may send.
     tls
         Whether the server speaks TLS itself.
     public_url
         Of the proxy before it; None without one.
+    trusted_proxies
+        Addresses and networks of proxies whose ``X-Forwarded-For`` is believed; ``unix``: whoever comes by the Unix socket.
+
+    Attributes
+    ----------
+    url
+        What browsers know the service by, without a slash at the end.
+    prefix
+        The path of ``url``: empty, or such as ``/goldwatch``.
     """
 
-    def __init__(self, address: Address, token: Optional[str], tls: bool, public_url: Optional[str]) -> None:
+    def __init__(
+        self,
+        address: Optional[Address],
+        tokens: Optional[Tokens],
+        tls: bool = False,
+        public_url: Optional[str] = None,
+        trusted_proxies: Sequence[str] = (),
+    ) -> None:
         self.address = address
-        self.token = token
+        self.tokens = tokens
         self.origins: Set[str] = set()
         self.hosts: Set[str] = set()
+        self.prefix = ""
         self._any_ip: Optional[int] = None
         self.secure = tls
-        scheme, port = ("https" if tls else "http"), address.port
+        scheme, port = ("https" if tls else "http"), 80 if address is None else address.port
         if public_url is not None:
-            parts = urlsplit(public_url)
-            self.secure = parts.scheme == "https"
-            self._add(parts.scheme, parts.hostname or "", parts.port)
+            parts = parse_public_url(public_url)
+            scheme, self.prefix = parts.scheme, parts.path
+            self.secure = scheme == "https"
+            self._add(scheme, parts.hostname or "", parts.port)
             port = parts.port or (443 if self.secure else 80)
+            self.url = "%s://%s%s" % (scheme, parts.netloc.lower(), self.prefix)
+        elif address is None:
+            self._add(scheme, "localhost", None)
+            self.url = "http://localhost"
         else:
             names = [address.host]
             if address.is_loopback:
@@ -114,10 +170,13 @@ class Access:
                 self._any_ip = port
             for name in names:
                 self._add(scheme, name, port)
-        self.url = public_url.rstrip("/") if public_url is not None else "%s://%s" % (scheme, address.shown)
+            self.url = "%s://%s" % (scheme, address.shown)
         self.cookie = "goldwatch-%d" % port
+        self._server = "%s %s" % (socket.gethostname(), self.url)
         self._scheme = scheme
+        self._networks, self._unix = parse_proxies(trusted_proxies)
         self._failures: Dict[str, Deque[float]] = {}
+        self._logged_out: "collections.OrderedDict[str, None]" = collections.OrderedDict()
 
     def _add(self, scheme: str, host: str, port: Optional[int]) -> None:
         host = "[%s]" % host.lower() if ":" in host else host.lower()
@@ -144,31 +203,72 @@ class Access:
         """Tell whether an Origin header names a page of this server, which was asked for as ``host``."""
         return origin.lower() in self.origins or (self._is_own_ip(host) and origin.lower() == "%s://%s" % (self._scheme, host.lower()))
 
-    @property
-    def cookie_value(self) -> str:
-        """What the cookie holds: a code of the token, so that the token itself is in no browser's store."""
-        return hmac.new((self.token or "").encode(), b"goldwatch cookie", hashlib.sha256).hexdigest()
+    def below_prefix(self, path: str) -> str:
+        """Return a path without the prefix, which a proxy may hand on or take away."""
+        return path[len(self.prefix) :] if self.prefix and path.startswith(self.prefix + "/") else path
 
-    def by_header(self, authorization: str) -> bool:
-        """Tell whether an Authorization header holds the token."""
-        scheme, given = authorization[: len(BEARER)], authorization[len(BEARER) :]
-        return scheme.lower() == BEARER and self.is_token(given.strip())
+    def client(self, peer: Optional[str], forwarded: Sequence[str]) -> str:
+        """Return the address of the client that asks.
 
-    def by_cookie(self, header: str) -> bool:
-        """Tell whether a Cookie header holds the code of the token."""
+        Parameters
+        ----------
+        peer
+            The address of the connection's other end; None: it came by the Unix socket, or is gone.
+        forwarded
+            The values of the ``X-Forwarded-For`` headers, which are believed as far as trusted proxies have written them.
+        """
+        if peer is None:
+            found, trusted = (UNIX, self._unix) if self.address is None else ("-", False)
+        else:
+            found, trusted = peer, self._is_proxy(peer)
+        for text in reversed(",".join(forwarded).split(",")):
+            address = _address(text) if trusted else None
+            if address is None:
+                break
+            found, trusted = address, self._is_proxy(address)
+        return found
+
+    def _is_proxy(self, text: str) -> bool:
         try:
-            found = SimpleCookie(header).get(self.cookie)
-        except CookieError:
+            address = ipaddress.ip_address(text)
+        except ValueError:
             return False
-        return self.token is not None and found is not None and _same(found.value, self.cookie_value)
+        return any(address in network for network in self._networks)
 
-    def is_token(self, text: str) -> bool:
-        """Tell whether a text is the token."""
-        return self.token is not None and _same(text, self.token)
+    def by_header(self, authorization: str) -> Optional[Token]:
+        """Return the token that an Authorization header holds."""
+        scheme, given = authorization[: len(BEARER)], authorization[len(BEARER) :]
+        return self.find(given.strip()) if scheme.lower() == BEARER else None
+
+    def find(self, secret: str) -> Optional[Token]:
+        """Return the token that a text is."""
+        return None if self.tokens is None else self.tokens.find(secret)
+
+    def by_cookie(self, header: str) -> Optional[Token]:
+        """Return the token that a Cookie header holds a cookie of."""
+        values = [value for value in _cookies(header, self.cookie) if value not in self._logged_out]
+        tokens = () if self.tokens is None else self.tokens.current
+        return next((token for value in values for token in tokens if holds_cookie(value, token, self._server)), None)
+
+    def new_cookie(self, token: Token) -> str:
+        """Return the value of a cookie that stands for a token, at this server only."""
+        return cookie_value(token, self._server)
+
+    def log_out(self, header: str) -> None:
+        """Have the cookies of a Cookie header stand for nothing any more."""
+        if self.by_cookie(header) is not None:
+            for value in _cookies(header, self.cookie):
+                self._logged_out[value] = None
+            while len(self._logged_out) > _LOGGED_OUT:
+                self._logged_out.popitem(last=False)
+
+    def holds(self, token: Optional[Token]) -> bool:
+        """Tell whether a token that was good still is; None, where none is needed, is."""
+        return token is None or (self.tokens is not None and token in self.tokens.current)
 
     def may_try(self, client: str) -> bool:
         """Tell whether a client may give a token: not after ten wrong ones within a minute."""
-        failures = self._failures.get(client)
+        failures = self._failures.get(_network(client))
         while failures and time.monotonic() - failures[0] > _TRIES_S:
             failures.popleft()
         return not failures or len(failures) < _TRIES
@@ -177,11 +277,32 @@ class Access:
         """Remember that a client gave a wrong token."""
         if len(self._failures) >= _ASKING:
             self._failures.pop(next(iter(self._failures)))
-        self._failures.setdefault(client, collections.deque(maxlen=_TRIES)).append(time.monotonic())
+        self._failures.setdefault(_network(client), collections.deque(maxlen=_TRIES)).append(time.monotonic())
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8"))
+def _network(client: str) -> str:
+    """Return whose guesses are counted together: an address, of IPv6 its network of 64 bits, which one machine has to itself."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return client
+    return client if address.version == 4 else str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+
+
+def _address(text: str) -> Optional[str]:
+    """Return the address that an entry of X-Forwarded-For is, without a port."""
+    text = text.strip()
+    found = re.match(r"\[([^\]]*)\](?::\d+)?\Z|([0-9.]+):\d+\Z", text, re.A)
+    try:
+        return str(ipaddress.ip_address((found.group(1) or found.group(2)) if found else text))
+    except ValueError:
+        return None
+
+
+def _cookies(header: str, name: str) -> List[str]:
+    """Return the values of the cookies of a name, whatever others there are."""
+    pairs = [pair.partition("=") for pair in header.split(";")]
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
 
 
 class Exposed(UsageError):
@@ -190,7 +311,7 @@ class Exposed(UsageError):
     Parameters
     ----------
     kind
-        ``needs_token``, ``open_token`` or ``needs_public_url``.
+        ``needs_token`` or ``open_token``.
     """
 
     def __init__(self, kind: str, message: str, hint: str) -> None:
@@ -198,32 +319,14 @@ class Exposed(UsageError):
         self.kind = kind
 
 
-def check_exposure(address: Address, token: Optional[str], tls: bool, public_url: Optional[str], behind_proxy: bool) -> None:
+def check_exposure(address: Optional[Address], has_token: bool, tls: bool, behind_proxy: bool) -> None:
     """Raise UsageError where others than this machine would reach the server without what protects it."""
-    if behind_proxy != (public_url is not None):
-        said = "a server behind a proxy needs the proxy's public URL" if behind_proxy else "only a server behind a proxy has a public URL"
-        raise Exposed("needs_public_url", said, "name the URL that browsers know the service by, and that it stands behind a proxy")
-    if public_url is not None:
-        parts = urlsplit(public_url)
-        if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
-            if parts.scheme == "http":
-                raise UsageError("the public URL is http: the token would travel readable", hint="let the proxy speak TLS: https://…")
-            raise UsageError("%s: expected a URL such as https://goldwatch.example.org, without a path" % public_url)
-    if token is None and (behind_proxy or not address.is_loopback):
+    is_local = address is None or address.is_loopback
+    where = "the socket" if address is None else address.shown
+    if not has_token and (behind_proxy or not is_local):
         said = "%s can be reached by others than this machine: a token is needed"
-        raise Exposed("needs_token", said % address.shown, "name a file that holds one")
-    if not address.is_loopback and not tls and not behind_proxy:
+        raise Exposed("needs_token", said % where, "name a file that holds one")
+    if not is_local and not tls and not behind_proxy:
         said = "%s can be reached by others than this machine: the token would travel readable"
         hint = "give a certificate and its key, or set the server behind a proxy that speaks TLS"
-        raise Exposed("open_token", said % address.shown, hint)
-
-
-def token_warnings(path: str, token: str) -> List[str]:
-    """Return what should be better about a token and its file."""
-    found = []
-    if len(token) < 16:
-        found.append("warning: the token has %d characters only, it can be guessed" % len(token))
-    mode = os.stat(path).st_mode
-    if mode & 0o077:
-        found.append("warning: others than its owner may read %s (mode %03o): chmod 600" % (path, mode & 0o777))
-    return found
+        raise Exposed("open_token", said % where, hint)

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional
 
 from starlette.responses import Response
 
-from ..errors import GoldwatchError, MissingPath, UsageError
+from ..errors import DiskFull, GoldwatchError, MissingPath, UsageError
 from .roots import OutsideRoots
 
 KINDS = {
@@ -25,6 +25,7 @@ KINDS = {
     429: "too_many",
     500: "internal",
     503: "ending",
+    507: "disk_full",
 }
 
 
@@ -61,9 +62,14 @@ class Problem(Exception):
 
 def problem_of(error: GoldwatchError) -> Problem:
     """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong options, a damaged store."""
-    kinds = ((OutsideRoots, 403), (MissingPath, 404), (UsageError, 400))
+    kinds = ((DiskFull, 507), (OutsideRoots, 403), (MissingPath, 404), (UsageError, 400))
     status = next((status for kind, status in kinds if isinstance(error, kind)), 409)
     return Problem(status, error.message, error.hint, error.kind)
+
+
+def disk_full() -> Problem:
+    """Return the refusal of what needs more room than there is."""
+    return Problem(507, "a disk of the service's machine is full", "free space there, and ask again")
 
 
 def json_answer(document: Any, status: int = 200, headers: Optional[Mapping[str, str]] = None) -> Response:

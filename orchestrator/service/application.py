@@ -14,8 +14,9 @@ from starlette.routing import BaseRoute, Route
 from .. import __version__
 from ..engine.reporting import Commands, no_commands
 from ..errors import GoldwatchError
+from ..filesystem.outputs import is_of_full_disk
 from .access import Access
-from .answers import Problem, json_answer, problem_of
+from .answers import Problem, disk_full, json_answer, problem_of
 from .bodies import read_json
 from .diff_routes import DiffRoutes
 from .event_routes import EventRoutes
@@ -28,7 +29,7 @@ from .job_routes import JobRoutes
 from .merge_routes import MergeRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
-from .page_routes import PAGE_ROUTES
+from .page_routes import page_routes
 from .queue import STATES
 from .roots import Roots
 from .run_routes import RunRoutes
@@ -82,16 +83,15 @@ def make_service(
         *general.routes(),
         *RunRoutes(runs, book, commands).routes(),
         *MergeRoutes(runs).routes(),
-        *EventRoutes(runs, tails).routes(),
+        *EventRoutes(runs, tails, access).routes(),
         *GraphRoutes(runs, book).routes(),
-        *PAGE_ROUTES,
+        *page_routes(access.prefix),
         *FileRoutes(runs).routes(),
         *DiffRoutes(runs).routes(),
-        *JobRoutes(foreman, runs, may_send=not read_only).routes(),
+        *JobRoutes(foreman, runs, access.prefix, may_send=not read_only).routes(),
     ]
-    app = Starlette(
-        routes=routes, exception_handlers={HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, Exception: _mistake}
-    )
+    handlers: Any = {HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, OSError: _of_a_disk, Exception: _mistake}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     guard = Guard(app, access, read_only)
     general.guard = guard
@@ -114,8 +114,10 @@ class _General:
         return [
             Route("/healthz", self.health, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
-            Route("/api/openapi.json", self.openapi, methods=["GET"]),
+            Route("/api/v1/openapi.json", self.openapi, methods=["GET"]),
+            Route("/api/v1/session", self.session, methods=["GET"]),
             Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
         ]
 
     async def health(self, request: Request) -> Response:
@@ -129,31 +131,60 @@ class _General:
     async def openapi(self, request: Request) -> Response:
         return json_answer(openapi_document(self.access.url, self.read_only, self.access.cookie))
 
+    async def session(self, request: Request) -> Response:
+        """Answer who asks: the token's name and role, both null where none is needed."""
+        token = request.state.token
+        return json_answer({"name": token and token.name, "role": token and token.role, "read_only": self.foreman is None})
+
     async def login(self, request: Request) -> Response:
         """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
-        if self.access.token is None:
+        access = self.access
+        if access.tokens is None:
             raise Problem(403, "this service has no token: nobody needs to log in")
         body = await read_json(request)
-        token = body.get("token") if isinstance(body, dict) else None
-        if not isinstance(token, str) or not self.access.is_token(token):
-            await self.guard.failed(request.scope)
-            raise Problem(401, "that is not the token", "it is the line in the service's token file")
+        given = body.get("token") if isinstance(body, dict) else None
+        await self.guard.require_patience(request.scope)
+        token = access.find(given.strip()) if isinstance(given, str) else None
+        if token is None:
+            self.guard.note_failure(request.scope)
+            raise Problem(401, "that is not the token", "it stands in the service's token file")
+        request.state.token = token
         answer = json_answer({"status": "ok"})
-        access = self.access
-        answer.set_cookie(access.cookie, access.cookie_value, httponly=True, samesite="strict", secure=access.secure, path="/")
+        self._set_cookie(answer, access.new_cookie(token))
         return answer
+
+    async def logout(self, request: Request) -> Response:
+        """Answer with the cookie taken away; nobody who copied it is known by it any more."""
+        if "x-goldwatch" not in request.headers:
+            raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
+        for header in request.headers.getlist("cookie"):
+            self.access.log_out(header)
+        answer = json_answer({"status": "ok"})
+        self._set_cookie(answer, "", max_age=0)
+        return answer
+
+    def _set_cookie(self, answer: Response, value: str, max_age: Optional[int] = None) -> None:
+        path, secure = self.access.prefix or "/", self.access.secure
+        answer.set_cookie(self.access.cookie, value, max_age, path=path, secure=secure, httponly=True, samesite="strict")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Answer what Starlette itself refuses: no such route, or not by this method."""
     status = getattr(error, "status_code", 500)
     message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
-    hint = "GET /api/openapi.json tells what there is"
+    hint = "GET /api/v1/openapi.json tells what there is"
     return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
 
 
 async def _problem(request: Request, error: Exception) -> Response:
     return (problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)).answer()
+
+
+async def _of_a_disk(request: Request, error: Exception) -> Response:
+    """Answer where there is no room for what an answer needs, such as a report that is made."""
+    if not is_of_full_disk(cast(OSError, error)):
+        raise error
+    return disk_full().answer()
 
 
 async def _mistake(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from ..schemas.jsontext import JsonProblem, parse_json
 from .answers import Problem
@@ -16,13 +16,15 @@ async def read_json(request: Request) -> Any:
     Raises
     ------
     Problem
-        It is called something else, or is none, or an object of it has a key twice.
+        It is called something else, is cut off, or is none, or an object of it has a key twice.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "expected Content-Type: application/json")
     try:
         text = parse_json(await request.body())
+    except ClientDisconnect:
+        raise Problem(400, "the body was cut off", headers={"Connection": "close"}) from None
     except JsonProblem as error:
         message = error.message.replace("the file", "the body")
         raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, message), "send a document in JSON, in UTF-8") from None

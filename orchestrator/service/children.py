@@ -97,6 +97,12 @@ class Children:
         with os.fdopen(os.open(self.log_of(name), flags, 0o600), "w") as stream:
             stream.write("goldwatch serve: %s\n" % text)
 
+    def forget(self, name: str) -> None:
+        """Remove the files of a job that is not kept any more."""
+        for suffix in (".log", ".pid", ".exit"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.folder, name + suffix))
+
     def log(self, name: str, limit_bytes: int) -> bytes:
         """Return the end of what a job's process printed."""
         try:

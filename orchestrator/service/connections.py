@@ -15,7 +15,7 @@ SEND_S = 30.0
 """A client that takes nothing for so long is given up."""
 
 MOST = 1024
-"""Connections at once; another one takes the place of that which is idle longest."""
+"""Connections at once; another one takes the place of that which is idle, or still sends, longest."""
 
 HEADER_BYTES = 32 * 1024
 
@@ -36,7 +36,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         if len(self.open) >= MOST:
-            idle = [one for one in self.open if one.is_idle]
+            idle = [one for one in self.open if one.is_idle or one.is_sending]
             victim = min(idle, key=lambda one: one._since) if idle else self
             victim._end()
             if victim is self:
@@ -96,6 +96,11 @@ class BoundedProtocol(H11Protocol):
     def is_idle(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the body of a request has not come yet."""
+        return self.cycle is not None and not self.cycle.response_started and self.cycle.more_body
 
     def _wind(self) -> None:
         self._deadline = self.loop.call_later(HEADERS_S, self._late)

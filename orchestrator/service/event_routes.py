@@ -11,9 +11,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import GoldwatchError
+from .access import Access
 from .answers import Problem, number_of
 from .runs import Run, Runs
 from .tail import Tail, Tails, event
+from .tokens import Token
 
 log = logging.getLogger("goldwatch.service")
 
@@ -25,14 +27,15 @@ _RETRY = b"retry: 1000\n\n"
 class EventRoutes:
     """Answers who wants to look on."""
 
-    def __init__(self, runs: Runs, tails: Tails) -> None:
+    def __init__(self, runs: Runs, tails: Tails, access: Access) -> None:
+        self.access = access
         self.runs = runs
         self.tails = tails
         self._streams = 0
 
     def routes(self) -> List[Route]:
         """Return the routes."""
-        return [Route("/api/runs/{run}/events", self.events, methods=["GET"])]
+        return [Route("/api/v1/runs/{run}/events", self.events, methods=["GET"])]
 
     async def events(self, request: Request) -> Response:
         """Answer a stream that ends with the run."""
@@ -45,14 +48,17 @@ class EventRoutes:
         void = number_of(request.query_params.get("void"), "void", 0)
         # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._counted(run, asked.strip(), void), headers=headers)
+        return StreamingResponse(self._counted(run, asked.strip(), void, request.state.token), headers=headers)
 
-    async def _counted(self, run: Run, asked: str, void: int) -> AsyncIterator[bytes]:
+    async def _counted(self, run: Run, asked: str, void: int, token: Optional[Token]) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             yield _RETRY
             async with self.tails.looking(run) as tail:
                 async for piece in self._pieces(tail, asked, void):
+                    if not self.access.holds(token):
+                        # It was taken out of the file: who looks on asks again, and is asked for one.
+                        return
                     yield piece
         except GoldwatchError as error:
             # The store cannot be read any more: who looks on asks again.

@@ -39,8 +39,8 @@ class FileRoutes:
     def routes(self) -> List[Route]:
         """Return the routes."""
         return [
-            Route("/api/runs/{run}/files", self.list, methods=["GET"]),
-            Route("/api/runs/{run}/files/{name}", self.one, methods=["GET"]),
+            Route("/api/v1/runs/{run}/files", self.list, methods=["GET"]),
+            Route("/api/v1/runs/{run}/files/{name}", self.one, methods=["GET"]),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -61,7 +61,7 @@ class FileRoutes:
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream = await run_in_threadpool(_opened, run, name)
         else:
-            raise Problem(404, "the run has no such file", "GET /api/runs/{run}/files lists them")
+            raise Problem(404, "the run has no such file", "GET /api/v1/runs/{run}/files lists them")
         size = os.fstat(stream.fileno()).st_size
         headers = {
             "Content-Type": _TYPES.get(os.path.splitext(name)[1], "application/octet-stream"),

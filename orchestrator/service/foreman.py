@@ -7,14 +7,15 @@ import os
 import signal
 import threading
 import time
-from typing import Callable, Dict, Set
+from typing import Callable, Dict, Optional, Set
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
 from .answers import Problem
 from .children import Children
-from .job_request import job_request
+from .job_request import JobRequest, job_request
 from .queue import CANCELLED, DONE, FAILED, QUEUED, RUNNING, Job, Queue, now
 from .roots import Roots
+from .telling import TOLD_ALL
 
 log = logging.getLogger("goldwatch.service")
 
@@ -35,6 +36,8 @@ class Foreman:
     ----------
     at_once
         How many jobs run at a time.
+    notifies
+        Whether somebody is told what becomes of them.
 
     Attributes
     ----------
@@ -42,7 +45,8 @@ class Foreman:
         Called when a job's process has ended, before anybody is told so.
     """
 
-    def __init__(self, queue: Queue, roots: Roots, at_once: int) -> None:
+    def __init__(self, queue: Queue, roots: Roots, at_once: int, notifies: bool = False) -> None:
+        self.notifies = notifies
         self.queue = queue
         self.roots = roots
         self.on_end: Callable[[], None] = lambda: None
@@ -52,6 +56,7 @@ class Foreman:
         self._at_once = at_once
         self._wake = threading.Event()
         self._stopping = False
+        self._problem = ""
         self._began = time.monotonic()
         self._seen: Set[str] = set()
         self._asked: Dict[str, int] = {}
@@ -61,6 +66,12 @@ class Foreman:
     def start(self) -> None:
         """Begin; jobs that an earlier server left running are gone on with."""
         self._thread.start()
+
+    def add(self, request: JobRequest, submitted_by: Optional[str]) -> Job:
+        """Put a job into the queue; raises Problem (429) where too many wait already."""
+        job = self.queue.add(request, submitted_by, 0 if self.notifies else TOLD_ALL)
+        self.wake()
+        return job
 
     def stop(self) -> None:
         """Begin no more jobs; those that run go on by themselves."""
@@ -84,7 +95,12 @@ class Foreman:
             try:
                 self._look()
             except (GoldwatchError, OSError) as error:
-                log.error("jobs: %s", error)
+                # Told once, not ten times a second.
+                if str(error) != self._problem:
+                    log.error("jobs: %s", error)
+                self._problem = str(error)
+            else:
+                self._problem = ""
             self._wake.wait(_LOOK_S)
             self._wake.clear()
 
@@ -136,6 +152,8 @@ class Foreman:
             self.queue.end(job, FAILED, None)
         self._asked.pop(job.id, None)
         self._since.pop(job.id, None)
+        for name in self.queue.drop_oldest():
+            self.children.forget(name)
 
     def _press(self, job: Job) -> None:
         """End a job's process: asked, asked again, killed."""

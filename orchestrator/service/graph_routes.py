@@ -34,7 +34,7 @@ class GraphRoutes:
 
     def routes(self) -> List[Route]:
         """Return the routes."""
-        return [Route("/api/runs/{run}/graphs", self.graphs, methods=["GET"])]
+        return [Route("/api/v1/runs/{run}/graphs", self.graphs, methods=["GET"])]
 
     async def graphs(self, request: Request) -> Response:
         """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first suspect first."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from typing import Any, Dict, List, MutableMapping, Optional, Tuple
+from urllib.parse import quote
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..naming import printable
 from .access import Access
 from .answers import Problem
 
@@ -17,10 +19,16 @@ log = logging.getLogger("goldwatch.service")
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
+_REFUSED_BODY_S = 1.0
+"""So long the rest of a body is awaited of a request that is refused: who is still sending does not read the answer."""
+
 _WRONG_S = 1.0
 _BEARER = {"WWW-Authenticate": "Bearer"}
+_CLOSE = {"Connection": "close"}
 _LOGGED_CHARACTERS = 200
 _ABSOLUTE = re.compile(r"https?://([^/]*)(/.*)?\Z", re.I | re.S)
+_OPEN = ("", "healthz", "jobs", "login", "logout", "runs", "static")
+"""First parts of the paths that need no token: pages without data, their scripts, what logs in and out, and whether the service lives."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -61,10 +69,20 @@ class Guard:
             await self.app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send)
+        began = time.monotonic()
         _relative(scope)
+        headers = _headers(scope)
+        scope["path"] = self.access.below_prefix(scope["path"])
+        peer = scope["client"][0] if scope.get("client") else None
+        client = self.access.client(peer, headers.get("x-forwarded-for", []))
+        state: Dict[str, Any] = scope.setdefault("state", {})
+        state.update(token=None, client=client)
         try:
-            await self._check(scope, exchange)
-            await self.app(scope, exchange.receive, exchange.send)
+            await self._check(scope, headers)
+            if self.access.prefix and scope["path"] == self.access.prefix:
+                await exchange.redirect(self.access.prefix + "/")
+            else:
+                await self.app(scope, exchange.receive, exchange.send)
         except Problem as problem:
             await exchange.refuse(problem)
         except Exception as error:
@@ -72,31 +90,37 @@ class Guard:
             log.error("%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error)
             exchange.given_up = not exchange.complete
         finally:
-            log.info("%s %s %s", scope["method"], _shown(scope), exchange.status or "-")
+            name = state["token"].name if state["token"] else "-"
+            took_ms = 1000 * (time.monotonic() - began)
+            log.info("%s %s %s %s %s %d ms", client, name, scope["method"], _shown(scope), exchange.status or "-", took_ms)
         if exchange.given_up:
             raise ConnectionAbortedError("half an answer is out")
 
-    async def _check(self, scope: Scope, exchange: _Exchange) -> None:
-        headers = _headers(scope)
+    async def _check(self, scope: Scope, headers: Dict[str, List[str]]) -> None:
         path: str = scope["path"]
+        part = path.split("/")[1] if path.startswith("/") else path
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
             raise Problem(421, "this server is not called that", "ask for %s" % self.access.url)
-        if path.startswith(("/api", "/metrics")) or path == "/login" or scope["method"] not in ("GET", "HEAD"):
+        is_open = part in _OPEN or path == self.access.prefix
+        if not is_open or scope["method"] not in ("GET", "HEAD"):
             self._check_origin(headers, hosts[0])
-        if self.read_only and path.startswith("/api") and scope["method"] == "POST":
+        if self.read_only and not is_open and scope["method"] == "POST":
             raise Problem(405, "this service is read-only: it takes no jobs", "compare on this machine, or ask a service that takes jobs")
-        if path.startswith(("/api", "/metrics")):
+        if not is_open:
             await self._check_token(scope, headers)
+        length = headers.get("content-length", ["0"])
+        if len(length) != 1 or not length[0].isdigit() or not length[0].isascii() or len(length[0]) > 18:
+            raise Problem(400, "Content-Length is no number", headers=_CLOSE)
+        if int(length[0]) > BODY_BYTES:
+            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers=_CLOSE)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Where such a request ends a proxy may see otherwise (RFC 9112, 6.1).
+            raise Problem(400, "a request has a Content-Length or a Transfer-Encoding, not both", headers=_CLOSE)
         if "transfer-encoding" in headers:
             raise Problem(411, "a body needs its Content-Length")
-        length = headers.get("content-length", ["0"])
-        if len(length) != 1 or not length[0].isdigit() or len(length[0]) > 18:
-            raise Problem(400, "Content-Length is no number")
         if int(length[0]) and scope["method"] != "POST":
-            raise Problem(400, "only what is sent by POST has a body", headers={"Connection": "close"})
-        if int(length[0]) > BODY_BYTES:
-            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers={"Connection": "close"})
+            raise Problem(400, "only what is sent by POST has a body")
 
     def _check_origin(self, headers: Dict[str, List[str]], host: str) -> None:
         """A page of another origin, which a user's browser shows, may ask for nothing."""
@@ -106,33 +130,40 @@ class Guard:
 
     async def _check_token(self, scope: Scope, headers: Dict[str, List[str]]) -> None:
         writes = scope["method"] not in ("GET", "HEAD")
-        if self.access.token is None:
+        if self.access.tokens is None:
             if writes:
                 why = "without a token nothing can be sent: any page in a browser here could send it"
                 raise Problem(403, why, "start the service with a token file")
             return
         given = headers.get("authorization", [])
-        if len(given) == 1 and self.access.by_header(given[0]):
-            return
-        if not given and any(self.access.by_cookie(cookie) for cookie in headers.get("cookie", [])):
-            if writes and "x-goldwatch" not in headers:
-                raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
-            return
         if given:
-            await self.failed(scope)
-            hint = "send Authorization: Bearer TOKEN with the line of its token file"
+            await self.require_patience(scope)
+            token = self.access.by_header(given[0]) if len(given) == 1 else None
+        else:
+            cookies = (self.access.by_cookie(cookie) for cookie in headers.get("cookie", []))
+            token = next((found for found in cookies if found is not None), None)
+        scope["state"]["token"] = token
+        if token is None and given:
+            self.note_failure(scope)
+            hint = "send Authorization: Bearer TOKEN with one of its token file"
             raise Problem(401, "this is not the service's token", hint, headers=_BEARER)
-        hint = "send Authorization: Bearer TOKEN, or log in on the page"
-        raise Problem(401, "a token is needed", hint, headers=_BEARER)
+        if token is None:
+            hint = "send Authorization: Bearer TOKEN, or log in on the page"
+            raise Problem(401, "a token is needed", hint, headers=_BEARER)
+        if writes and not given and "x-goldwatch" not in headers:
+            raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
+        if writes and not token.may_submit:
+            raise Problem(403, "the token %s may only view" % token.name, "ask for one whose role is submit")
 
-    async def failed(self, scope: Scope) -> None:
-        """Note a wrong token; raise 429, and not at once, for a client that gives many."""
-        client = scope["client"][0] if scope.get("client") else ""
-        patient = self.access.may_try(client)
-        self.access.note_failure(client)
-        if not patient:
+    async def require_patience(self, scope: Scope) -> None:
+        """Raise 429, and not at once, for a client that gave many wrong tokens: before another is looked at, however many come at once."""
+        if not self.access.may_try(scope["state"]["client"]):
             await asyncio.sleep(_WRONG_S)
             raise Problem(429, "too many wrong tokens", "wait a minute", headers={"Retry-After": "60"})
+
+    def note_failure(self, scope: Scope) -> None:
+        """Remember that a client gave a wrong token."""
+        self.access.note_failure(scope["state"]["client"])
 
 
 class _Exchange:
@@ -147,7 +178,9 @@ class _Exchange:
         self._send = send
         self._size = 0
         # Of a request without a body nothing is waited for: whoever asks here wants to know when the client goes, however late.
-        self._ended = all(name != b"content-length" or value == b"0" for name, value in scope["headers"])
+        lengths = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
+        self._chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
+        self._ended = not self._chunked and all(value == b"0" for value in lengths)
         self._until = asyncio.get_running_loop().time() + BODY_S
 
     async def receive(self) -> Message:
@@ -156,11 +189,11 @@ class _Exchange:
         try:
             message = await asyncio.wait_for(self._receive(), max(0.0, self._until - asyncio.get_running_loop().time()))
         except asyncio.TimeoutError:
-            raise Problem(408, "the body did not come within %d seconds" % BODY_S, headers={"Connection": "close"}) from None
+            raise Problem(408, "the body did not come in time", "within %d seconds" % BODY_S, headers=_CLOSE) from None
         self._size += len(message.get("body", b""))
         self._ended = not message.get("more_body", False)
         if self._size > BODY_BYTES:
-            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers={"Connection": "close"})
+            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers=_CLOSE)
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -172,12 +205,26 @@ class _Exchange:
             headers += [pair for pair in SAFE_HEADERS if pair[0] not in names]
             if policy is not None:
                 headers.append((b"content-security-policy", policy.encode()))
+            if (self._chunked or not self._ended) and b"connection" not in names:
+                # What is left of the body would have to be read before the next request; of chunks nobody takes any.
+                headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         await self._send(message)
         self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def refuse(self, problem: Problem) -> None:
+        """Answer a refusal, once the body that came with the request has been taken: as far as it may go, and for a moment only."""
+        self._until = min(self._until, asyncio.get_running_loop().time() + _REFUSED_BODY_S)
+        try:
+            while not self._ended and "Connection" not in problem.headers:
+                await self.receive()
+        except Problem as worse:
+            problem = worse if worse.status == 413 else problem
         await problem.answer()(self._scope, self.receive, self.send)
+
+    async def redirect(self, path: str) -> None:
+        """Lead to another path of this server."""
+        await Response(status_code=308, headers={"Location": path})(self._scope, self.receive, self.send)
 
 
 def _headers(scope: Scope) -> Dict[str, List[str]]:
@@ -198,5 +245,5 @@ def _relative(scope: Scope) -> None:
 
 
 def _shown(scope: Scope) -> str:
-    """Return the path of a request for the log: in ASCII, without the query."""
-    return printable(scope["path"]).encode("ascii", "backslashreplace").decode("ascii")[:_LOGGED_CHARACTERS]
+    """Return the path of a request for the log, without the query: one word of ASCII, whatever a client wrote."""
+    return quote(scope["path"], errors="surrogateescape")[:_LOGGED_CHARACTERS]

@@ -22,6 +22,7 @@ REFUSED: Mapping[str, str] = {
     "metric-args": "it is for metrics of your own, which are code",
     "python": "it runs a program",
     **dict.fromkeys(_OF_CLUSTERS, "it reaches out to other machines"),
+    "notify": "it reaches out to other machines",
     "outputs": "it names files, wherever they are; those in TARGET are found by their names",
     "pid": "it is about processes of the service's machine",
 }

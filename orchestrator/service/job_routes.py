@@ -9,14 +9,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from .answers import Problem, json_answer
+from .answers import Problem, json_answer, number_of
 from .bodies import read_json
 from .foreman import Foreman
 from .job_request import job_request
-from .queue import CANCELLED, FAILED, Job
+from .queue import CANCELLED, FAILED, KEPT, STATES, Job
 from .runs import Runs
 
 _LOG_BYTES = 1 << 20
+_JOBS, MOST_JOBS = 100, 1000
 
 
 class JobRoutes:
@@ -28,11 +29,14 @@ class JobRoutes:
         None where there are no jobs: the list is empty then.
     runs
         Those that there are: a job that ended before its run began leads to none.
+    prefix
+        Of the service's paths.
     may_send
         Whether jobs may be sent and cancelled.
     """
 
-    def __init__(self, foreman: Optional[Foreman], runs: Runs, may_send: bool) -> None:
+    def __init__(self, foreman: Optional[Foreman], runs: Runs, prefix: str, may_send: bool) -> None:
+        self._prefix = prefix
         self._foreman = foreman
         self._runs = runs
         self._may_send = may_send
@@ -47,28 +51,37 @@ class JobRoutes:
     def routes(self) -> List[Route]:
         """Return the routes."""
         found = [
-            Route("/api/jobs", self.list, methods=["GET"]),
-            Route("/api/jobs/{job}", self.one, methods=["GET"]),
-            Route("/api/jobs/{job}/log", self.log, methods=["GET"]),
+            Route("/api/v1/jobs", self.list, methods=["GET"]),
+            Route("/api/v1/jobs/{job}", self.one, methods=["GET"]),
+            Route("/api/v1/jobs/{job}/log", self.log, methods=["GET"]),
         ]
         if self._may_send:
-            found.append(Route("/api/runs", self.submit, methods=["POST"]))
-            found.append(Route("/api/jobs/{job}/cancel", self.cancel, methods=["POST"]))
+            found.append(Route("/api/v1/runs", self.submit, methods=["POST"]))
+            found.append(Route("/api/v1/jobs/{job}/cancel", self.cancel, methods=["POST"]))
         return found
 
     async def submit(self, request: Request) -> Response:
         """Put a job into the queue; answer 202 with it."""
         foreman = self.foreman
-        document = await read_json(request)
+        document, token = await read_json(request), request.state.token
         checked = await run_in_threadpool(job_request, document, foreman.roots)
-        job = await run_in_threadpool(foreman.queue.add, checked)
-        foreman.wake()
-        return json_answer(job.document(), 202, {"Location": "/api/jobs/" + job.id})
+        job = await run_in_threadpool(foreman.add, checked, token and token.name)
+        return json_answer(job.document(), 202, {"Location": "%s/api/v1/jobs/%s" % (self._prefix, job.id)})
 
     async def list(self, request: Request) -> Response:
-        """Answer ``{"jobs"}``, the newest first."""
-        jobs = [] if self._foreman is None else await run_in_threadpool(self._foreman.queue.all)
-        return json_answer({"jobs": await run_in_threadpool(self._documents, jobs)})
+        """Answer ``{"jobs", "total", "states", "kept"}``, the newest first: ``total`` counts what the filters let through."""
+        states, run = request.query_params.getlist("state"), request.query_params.get("run")
+        if not set(states) <= set(STATES):
+            raise Problem(400, "state: expected one of %s" % ", ".join(STATES))
+        limit = number_of(request.query_params.get("limit"), "limit", _JOBS, MOST_JOBS)
+        offset = number_of(request.query_params.get("offset"), "offset", 0)
+        jobs: List[Job] = []
+        total, counts = 0, dict.fromkeys(STATES, 0)
+        if self._foreman is not None:
+            queue = self._foreman.queue
+            jobs, total = await run_in_threadpool(queue.page, states or STATES, run, limit, offset)
+            counts = await run_in_threadpool(queue.counts)
+        return json_answer({"jobs": await run_in_threadpool(self._documents, jobs), "total": total, "states": counts, "kept": KEPT})
 
     async def one(self, request: Request) -> Response:
         """Answer a job."""

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ..filesystem.inputs import open_input
 from ..results.reading import signature
-from .answers import Problem
+from .answers import Problem, disk_full
 from .runs import Run
 
 MADE: Mapping[str, str] = {"report.html": "html", "junit.xml": "junit", "report.md": "markdown"}
@@ -122,5 +122,7 @@ async def make_page(words: Sequence[str], name: str) -> BinaryIO:
 
 def _refusal(said: str) -> Problem:
     """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
+    if ": the disk is full" in said:
+        return disk_full()
     found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
     return Problem(409, found.group(1), found.group(2)) if found else Problem(409, "the report could not be made", "ask again")

@@ -33,8 +33,8 @@ class MergeRoutes:
     def routes(self) -> List[Route]:
         """Return the routes."""
         return [
-            Route("/api/runs/{run}/steps", self.steps, methods=["GET"]),
-            Route("/api/runs/{run}/overview", self.overview, methods=["GET"]),
+            Route("/api/v1/runs/{run}/steps", self.steps, methods=["GET"]),
+            Route("/api/v1/runs/{run}/overview", self.overview, methods=["GET"]),
         ]
 
     async def steps(self, request: Request) -> Response:

@@ -30,13 +30,13 @@ def metrics_text(runs: Runs, book: Book, jobs: Mapping[str, int]) -> str:
     size: List[str] = []
     for run in runs.all():
         standing = book.standing(run)
-        fields = standing.fields
-        rows += [_sample("goldwatch_rows", {"run": run.id, "verdict": verdict}, fields[name]) for verdict, name in _FIELDS]
-        failures.append(_sample("goldwatch_failures", {"run": run.id}, fields["failed"]))
+        fields, labels = standing.fields, {"run": run.id, "name": runs.name(run)}
+        rows += [_sample("goldwatch_rows", {**labels, "verdict": verdict}, fields[name]) for verdict, name in _FIELDS]
+        failures.append(_sample("goldwatch_failures", labels, fields["failed"]))
         waits = fields["state"] == RUNNING and standing.written_s is not None
         late_s = max(0.0, time.time() - (standing.written_s or 0.0)) if waits else 0.0
-        lag.append(_sample("goldwatch_lag_seconds", {"run": run.id}, round(late_s, 3)))
-        size.append(_sample("goldwatch_bytes", {"run": run.id}, standing.size_bytes))
+        lag.append(_sample("goldwatch_lag_seconds", labels, round(late_s, 3)))
+        size.append(_sample("goldwatch_bytes", labels, standing.size_bytes))
     queue = [_sample("goldwatch_queue_jobs", {"state": state}, count) for state, count in jobs.items()]
     lines: List[str] = []
     for name, text, samples in (

@@ -13,6 +13,7 @@ from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
 from .listing import ORDERS, SORTS
 from .queue import STATES
+from .tokens import ROLES
 
 _TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
 _TIME = {"type": ["string", "null"], "format": "date-time"}
@@ -103,6 +104,7 @@ _SCHEMAS: Dict[str, Any] = {
         state={"enum": list(STATES)},
         exit_code={"type": ["integer", "null"]},
         submitted=_TIME,
+        submitted_by={**_or_null(_TEXT), "description": "The name of the token that sent it."},
         started=_TIME,
         ended=_TIME,
     ),
@@ -158,60 +160,78 @@ _PAGE = (("limit", _COUNT, "How many at most; of runs 100 and never more than 1,
 READING: List[Operation] = [
     Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
     Operation("get", "/metrics", "Counts of all runs in Prometheus' text form.", "text/plain"),
-    Operation("get", "/api/openapi.json", "This document.", {"type": "object"}),
+    Operation("get", "/api/v1/openapi.json", "This document.", {"type": "object"}),
     Operation(
-        "get", "/api/runs", "The runs, newest first.", _object(runs=_list_of(_ref("Run")), total=_COUNT),
+        "get", "/api/v1/session", "Whose token it is: null where none is needed.",
+        _object(name=_or_null(_TEXT), role={"enum": [*ROLES, None]}, read_only={"type": "boolean"}),
+    ),
+    Operation(
+        "get", "/api/v1/runs", "The runs, newest first.", _object(runs=_list_of(_ref("Run")), total=_COUNT),
         (("q", _TEXT, "Words that the path, model, host, state or id contain."),
          ("verdict", {"enum": ["pass", "fail", "incomplete", "none"]}, "Only runs of this verdict."),
          ("sort", {"enum": list(SORTS)}, "By what they are sorted; newest first unless said otherwise."),
          ("order", {"enum": list(ORDERS)}, "asc unless said otherwise."),
          *_PAGE, ("offset", _COUNT, "How many to pass over.")),
     ),
-    Operation("get", "/api/runs/{run}", "One run, with result.json's summary (once it has finished) and limits.", _ref("RunInFull")),
+    Operation("get", "/api/v1/runs/{run}", "One run, with result.json's summary (once it has finished) and limits.", _ref("RunInFull")),
     Operation(
-        "get", "/api/runs/{run}/rows", "Rows in the order of their arrival.", _object(rows=_list_of(_ref("Row")), last_id=_COUNT),
+        "get", "/api/v1/runs/{run}/rows", "Rows in the order of their arrival.", _object(rows=_list_of(_ref("Row")), last_id=_COUNT),
         (("after", _COUNT, "Only rows with a higher id."), *_PAGE),
     ),
     Operation(
-        "get", "/api/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, and what it does not store.",
+        "get", "/api/v1/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, and what it does not store.",
         _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT), unstored=_list_of(_LACKING)),
         (("metric", _TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
     ),
     Operation(
-        "get", "/api/runs/{run}/overview", "Of a merge what each op is at worst in each step over all devices, as pages draw it.",
+        "get", "/api/v1/runs/{run}/overview", "Of a merge what each op is at worst in each step over all devices, as pages draw it.",
         _object(metric=_or_null(_TEXT), models=_list_of(_DRAWN)),
     ),
     Operation(
-        "get", "/api/runs/{run}/events",
+        "get", "/api/v1/runs/{run}/events",
         "Server-sent events: row, provisional, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream",
         (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "`void` of the run or the last reset when the client began.")),
         headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
     ),
     Operation(
-        "get", "/api/runs/{run}/graphs", "The networks around the first suspect, or the first op outside its limits, as pages draw them.",
+        "get", "/api/v1/runs/{run}/graphs", "The networks around the first suspect or the first op outside its limits, as pages draw them.",
         _object(graphs=_list_of(_object(model=_TEXT, count=_COUNT, focus=_TEXT, near={"type": "object"}))),
     ),
-    Operation("get", "/api/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT))))),
-    Operation("get", "/api/runs/{run}/files/{name}", "A file: result.json and the CSVs as they are; reports are made.", "*/*"),
+    Operation(
+        "get", "/api/v1/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT)))),
+    ),
+    Operation("get", "/api/v1/runs/{run}/files/{name}", "A file: result.json and the CSVs as they are; reports are made.", "*/*"),
 ]  # fmt: skip
-_JOB_PATH = "/api/jobs/{job}"
+_JOB_PATH = "/api/v1/jobs/{job}"
 JOBS: List[Operation] = [
-    Operation("get", "/api/jobs", "The jobs, newest first.", _object(jobs=_list_of(_ref("Job")))),
+    Operation(
+        "get", "/api/v1/jobs", "The jobs, newest first: those that wait or run, and as many of the others as are kept.",
+        _object(jobs=_list_of(_ref("Job")), total=_COUNT, states=_object(**dict.fromkeys(STATES, _COUNT)), kept=_COUNT),
+        (("state", {"enum": list(STATES)}, "Only jobs of this state; may be repeated."), ("run", _TEXT, "Only those of this run's id."),
+         ("limit", _COUNT, "How many at most; 100 unless said otherwise, and never more than 1,000."),
+         ("offset", _COUNT, "How many to pass over.")),
+    ),
     Operation("get", _JOB_PATH, "One job.", _ref("Job")),
     Operation("get", _JOB_PATH + "/log", "The end of what the job's command printed.", "text/plain"),
 ]
 _BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
 SENDING: List[Operation] = [
-    Operation("post", "/api/runs", "Put a command into the queue.", _ref("Job"), body=_ref("JobRequest"), status=202, headers=_BY_COOKIE),
+    Operation(
+        "post", "/api/v1/runs", "Put a command into the queue.",
+        _ref("Job"), body=_ref("JobRequest"), status=202, headers=_BY_COOKIE,
+    ),
     Operation(
         "post", _JOB_PATH + "/cancel", "End a job, or have it not begin; one that has ended stays as it is.",
         _ref("Job"), status=202, headers=_BY_COOKIE,
     ),
 ]  # fmt: skip
-LOGIN = Operation(
-    "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
-)
+LOGIN = [
+    Operation(
+        "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
+    ),
+    Operation("post", "/logout", "The cookie stands for nothing any more.", _object(status=_TEXT), headers=_BY_COOKIE, open=True),
+]
 
 
 def openapi_document(url: str, read_only: bool = False, cookie: str = "goldwatch-8470") -> Dict[str, Any]:
@@ -223,7 +243,7 @@ def openapi_document(url: str, read_only: bool = False, cookie: str = "goldwatch
         Its name (:attr:`goldwatch.service.access.Access.cookie`).
     """
     paths: Dict[str, Any] = {}
-    for operation in [*READING, *JOBS, *(() if read_only else SENDING), LOGIN]:
+    for operation in [*READING, *JOBS, *(() if read_only else SENDING), *LOGIN]:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
     return {
         "openapi": "3.1.0",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Awaitable, Callable, List
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,19 +15,22 @@ from .guard import PAGE_POLICY
 _PAGE = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": PAGE_POLICY}
 
 
-async def _list(request: Request) -> Response:
-    """Answer the page of all runs."""
-    return Response(list_page(), headers=_PAGE)
+def page_routes(prefix: str) -> List[Route]:
+    """Return the routes of the pages of a service whose paths have a prefix."""
 
+    def page(text: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return Response(text, headers=_PAGE)
 
-async def _jobs(request: Request) -> Response:
-    """Answer the page of all jobs."""
-    return Response(jobs_page(), headers=_PAGE)
+        return answer
 
-
-async def _run(request: Request) -> Response:
-    """Answer the page of a run, whether there is one or not: its script asks."""
-    return Response(run_page(), headers=_PAGE)
+    return [
+        Route("/", page(list_page(prefix)), methods=["GET"]),
+        Route("/jobs", page(jobs_page(prefix)), methods=["GET"]),
+        # Whether there is the run or not: its script asks.
+        Route("/runs/{run}", page(run_page(prefix)), methods=["GET"]),
+        Route("/static/{name}", _static, methods=["GET"]),
+    ]
 
 
 async def _static(request: Request) -> Response:
@@ -34,11 +39,3 @@ async def _static(request: Request) -> Response:
     if not kind:
         raise Problem(404, "there is no such file")
     return Response(text, headers={"Content-Type": kind, "Content-Security-Policy": PAGE_POLICY})
-
-
-PAGE_ROUTES = [
-    Route("/", _list, methods=["GET"]),
-    Route("/jobs", _jobs, methods=["GET"]),
-    Route("/runs/{run}", _run, methods=["GET"]),
-    Route("/static/{name}", _static, methods=["GET"]),
-]

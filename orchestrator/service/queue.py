@@ -7,9 +7,9 @@ import json
 import os
 import secrets
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import EnvironmentProblem
+from ..errors import DiskFull, EnvironmentProblem
 from ..filesystem.outputs import require_own_file
 from ..results.database import connect_writer, translated
 from ..results.lock import OutLock
@@ -18,8 +18,11 @@ from .job_request import JobRequest
 
 QUEUED, RUNNING, DONE, CANCELLED, FAILED = STATES = ("queued", "running", "done", "cancelled", "failed")
 MOST_QUEUED = 1000
+KEPT = 1000
+"""So many jobs that have ended are kept, the newest ones, with their logs."""
+
 _FILE = "jobs.sqlite"
-_VERSION = 1
+_VERSION = 2
 _TABLE = """
 CREATE TABLE IF NOT EXISTS job (
     number    INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -34,15 +37,20 @@ CREATE TABLE IF NOT EXISTS job (
     started   TEXT,
     ended     TEXT,
     starts    INTEGER NOT NULL DEFAULT 0,
-    cancel    INTEGER NOT NULL DEFAULT 0
+    cancel    INTEGER NOT NULL DEFAULT 0,
+    submitted_by TEXT,
+    told      INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state);
 """
-_FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started", "ended", "starts", "cancel")
+_FIELDS = ("id", "command", "args", "options", "run", "state", "exit_code", "submitted", "started", "ended", "starts", "cancel",
+           "submitted_by", "told")  # fmt: skip
 
 
 class Job(NamedTuple):
-    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its end was asked for."""
+    """One job; ``starts`` counts how often its process was started, ``cancel`` tells whether its end was asked for, ``told`` what
+    has been notified (:class:`goldwatch.service.telling.Teller`).
+    """
 
     id: str
     command: str
@@ -56,11 +64,13 @@ class Job(NamedTuple):
     ended: Optional[str]
     starts: int
     cancel: int
+    submitted_by: Optional[str]
+    told: int
 
     def document(self) -> Dict[str, Any]:
         """Return the job as the API shows it."""
         found = self._asdict()
-        del found["starts"], found["cancel"]
+        del found["starts"], found["cancel"], found["told"]
         return found
 
 
@@ -90,9 +100,9 @@ class Queue:
             with translated(self.path):
                 self._connection.execute("PRAGMA synchronous = FULL")
                 version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-                if version > _VERSION:
+                if version not in (0, _VERSION):
                     raise EnvironmentProblem(
-                        "%s: a newer goldwatch made it" % self.path, hint="name another folder for the service's state"
+                        "%s: another version of goldwatch made it" % self.path, hint="name another folder for the service's state"
                     )
                 self._connection.executescript(_TABLE + "PRAGMA user_version = %d;" % _VERSION)
         except BaseException:
@@ -105,38 +115,64 @@ class Queue:
             self._connection.close()
             self._lock.release()
 
-    def add(self, request: JobRequest) -> Job:
+    def add(self, request: JobRequest, submitted_by: Optional[str] = None, told: int = 0) -> Job:
         """Put a job at the end.
 
         Raises
         ------
         Problem
-            429: too many wait already.
+            429: too many wait already; 507: the disk is full.
         """
         with self._mutex:
             if self.counts()[QUEUED] >= MOST_QUEUED:
                 raise Problem(429, "%d jobs wait already" % MOST_QUEUED, "wait until some are done", headers={"Retry-After": "60"})
             name = secrets.token_hex(8)
-            values = (name, request.command, json.dumps(request.args), json.dumps(request.options), request.run, QUEUED, now())
-            self._change("INSERT INTO job (id, command, args, options, run, state, submitted) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            args, options = json.dumps(request.args), json.dumps(request.options)
+            values = (name, request.command, args, options, request.run, QUEUED, now(), submitted_by, told)
+            names = "id, command, args, options, run, state, submitted, submitted_by, told"
+            try:
+                self._change("INSERT INTO job (%s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" % names, values)
+            except DiskFull:
+                said = "the disk of the service is full: the job was not taken"
+                raise Problem(507, said, "free space there, and send it again") from None
             return self.find(name)
 
     def find(self, name: str) -> Job:
         """Return a job; raises Problem (404) where there is none."""
         found = self._select("WHERE id = ?", name)
         if not found:
-            raise Problem(404, "there is no such job", "GET /api/jobs lists them")
+            raise Problem(404, "there is no such job", "GET /api/v1/jobs lists them")
         return found[0]
 
-    def all(self, limit: int = 1000) -> List[Job]:
-        """Return all jobs that run or wait, and the newest of the others; newest first."""
-        newest = "SELECT number FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT ?"
-        going = (QUEUED, RUNNING)
-        return self._select("WHERE state IN (?, ?) OR number IN (%s) ORDER BY number DESC" % newest, *going, *going, limit)
+    def page(self, states: Sequence[str], run: Optional[str], limit: int, offset: int) -> Tuple[List[Job], int]:
+        """Return jobs of some states and, where it is given, of one run, the newest first, and how many there are."""
+        where = "WHERE state IN (%s)%s" % (", ".join("?" * len(states)), "" if run is None else " AND run = ?")
+        values = (*states, *(() if run is None else (run,)))
+        with self._mutex:
+            jobs = self._select(where + " ORDER BY number DESC LIMIT ? OFFSET ?", *values, limit, offset)
+            with translated(self.path):
+                total = self._connection.execute("SELECT count(*) FROM job " + where, values).fetchone()[0]
+        return jobs, int(total)
+
+    def drop_oldest(self, kept: int = KEPT) -> List[str]:
+        """Forget the oldest jobs that have ended; return their ids."""
+        oldest = "SELECT id FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
+        with self._mutex, translated(self.path):
+            names = [str(line[0]) for line in self._connection.execute(oldest, (QUEUED, RUNNING, kept)).fetchall()]
+            self._connection.executemany("DELETE FROM job WHERE id = ?", [(name,) for name in names])
+        return names
 
     def in_state(self, state: str) -> List[Job]:
         """Return the jobs of a state, oldest first."""
         return self._select("WHERE state = ? ORDER BY number", state)
+
+    def untold(self, bit: int) -> List[Job]:
+        """Return the jobs of which not all has been notified, oldest first."""
+        return self._select("WHERE NOT told & ? ORDER BY number", bit)
+
+    def note_told(self, job: Job, bit: int) -> None:
+        """Note what has been notified of a job, or given up."""
+        self._change("UPDATE job SET told = told | ? WHERE id = ?", (bit, job.id))
 
     def counts(self) -> Dict[str, int]:
         """Return how many jobs there are by state."""

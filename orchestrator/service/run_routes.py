@@ -42,9 +42,9 @@ class RunRoutes:
     def routes(self) -> List[Route]:
         """Return the routes."""
         return [
-            Route("/api/runs", self.list, methods=["GET"]),
-            Route("/api/runs/{run}", self.one, methods=["GET"]),
-            Route("/api/runs/{run}/rows", self.rows, methods=["GET"]),
+            Route("/api/v1/runs", self.list, methods=["GET"]),
+            Route("/api/v1/runs/{run}", self.one, methods=["GET"]),
+            Route("/api/v1/runs/{run}/rows", self.rows, methods=["GET"]),
         ]
 
     async def list(self, request: Request) -> Response:

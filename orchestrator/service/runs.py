@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Tuple
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 from .answers import Problem
-from .roots import Roots
+from .roots import Roots, below
 
 _FRESH_S = 0.2
 _LISTING_SHARE = 10
@@ -57,6 +57,11 @@ class Runs:
                 self._look()
             return list(self._known.values())
 
+    def name(self, run: Run) -> str:
+        """Return the folder of a run for people: below its ROOT, whose own name stands before it."""
+        root = max((root for root in self.roots.folders if below(run.path, root)), key=len, default="/")
+        return os.fsencode(os.path.relpath(run.path, os.path.dirname(root))).decode("utf-8", "backslashreplace")
+
     def look_again(self) -> None:
         """Have the next :meth:`all` look, however long that takes: a run is known to have come."""
         self._called += 1
@@ -72,7 +77,7 @@ class Runs:
         run = self._known.get(name) or next((run for run in self.all() if run.id == name), None)
         # A link may have taken the place of a folder on the way since.
         if run is None or os.path.realpath(run.path) != run.path or not self.roots.holds(run.path) or not is_run(run.path):
-            raise Problem(404, "there is no such run", "GET /api/runs lists them")
+            raise Problem(404, "there is no such run", "GET /api/v1/runs lists them")
         return run
 
     def _look(self) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 import ssl
+import stat
 import threading
 from types import FrameType
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 import uvicorn
 
@@ -24,6 +26,10 @@ _END_S = 1.7
 
 _KEEP_ALIVE_S = 5
 _BACKLOG = 256
+_SOCKET_MODE = 0o660
+_TRIAL_S = 5.0
+_MOST_PATH_BYTES = 107
+_HINT = "choose another path, in a folder that this user may write to"
 
 
 def listen(address: Address) -> socket.socket:
@@ -50,6 +56,65 @@ def listen(address: Address) -> socket.socket:
         found.close()
         hint = "another program listens there; choose another port, or 0 for a free one"
         raise EnvironmentProblem("%s: cannot listen: %s" % (address.shown, error.strerror or error), hint=hint) from None
+
+
+def listen_at_socket(path: str) -> socket.socket:
+    """Return a Unix socket that listens at a path, for its owner and group; one that a server left there is replaced.
+
+    Raises
+    ------
+    EnvironmentProblem
+        It cannot be made there, or another server listens.
+    """
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        raise EnvironmentProblem("%s: cannot listen: the path of a socket has at most %d bytes" % (path, _MOST_PATH_BYTES), hint=_HINT)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made = os.path.join(os.path.dirname(path), ".%d" % os.getpid())
+    try:
+        if os.path.lexists(path):
+            _require_left(path)
+        # Under another name first: nobody reaches it before its mode is right.
+        found.bind(made)
+        os.chmod(made, _SOCKET_MODE)
+        found.listen(_BACKLOG)
+        found.setblocking(False)
+        os.rename(made, path)
+        return found
+    except OSError as error:
+        found.close()
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise EnvironmentProblem("%s: cannot listen: %s" % (path, error.strerror or error), hint=_HINT) from None
+    except EnvironmentProblem:
+        found.close()
+        raise
+
+
+@contextlib.contextmanager
+def unlinked_at_the_end(path: Optional[str]) -> Iterator[None]:
+    """Remove a socket of :func:`listen_at_socket` afterwards, unless another server has put its own there; None: there is none."""
+    made = None if path is None else os.lstat(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path is not None and made is not None and os.path.samestat(made, os.lstat(path)):
+                os.unlink(path)
+
+
+def _require_left(path: str) -> None:
+    """See that what is at a path is a socket at which nobody listens."""
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise EnvironmentProblem("%s is there and is no socket" % path, hint="choose another path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        trial.settimeout(_TRIAL_S)
+        try:
+            trial.connect(path)
+        except ConnectionRefusedError:
+            return
+        except OSError:
+            pass
+    raise EnvironmentProblem("%s: another program listens there" % path, hint="choose another path, or end it")
 
 
 def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
@@ -117,7 +182,7 @@ class _Server(uvicorn.Server):
             return BoundedProtocol(config=self.config, server_state=self.server_state, app_state={}, _loop=loop)
 
         handshake: Any = {} if self._tls is None else {"ssl": self._tls, "ssl_handshake_timeout": HEADERS_S}
-        self.servers = [await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, **handshake) for listener in sockets or []]
+        self.servers = [await _serving(loop, protocol, listener, handshake) for listener in sockets or []]
         self.started = True
         self._ready()
 
@@ -138,3 +203,9 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         # uvicorn would send the signal that ended it once more: to be ended so is no failure.
         self._captured_signals.clear()
+
+
+async def _serving(loop: asyncio.AbstractEventLoop, protocol: Callable[[], Any], listener: socket.socket, handshake: Any) -> asyncio.Server:
+    if listener.family == socket.AF_UNIX:
+        return await loop.create_unix_server(protocol, sock=listener, backlog=_BACKLOG)
+    return await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, **handshake)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
 
-from ..adapters.caffe.layer_table import DATA_TYPES, has_weights
+from ..adapters.caffe.layer_table import has_weights, reads_data
 from ..adapters.caffe.netinputs import net_inputs
 from ..errors import InputError
 from ..naming import free_name, printable
@@ -82,6 +82,10 @@ class CaffeOriginal(NamedNodes):
         layer = self.net.layers[number]
         return has_weights(layer)
 
+    def is_data(self, number: int) -> bool:
+        """Tell whether a layer reads or makes data by itself, which a cut replaces by inputs."""
+        return reads_data(self.net.layers[number])
+
     def is_constant(self, number: int) -> bool:
         """Tell whether a layer depends on constants only: none does."""
         return False
@@ -110,7 +114,7 @@ class CaffeOriginal(NamedNodes):
             Only data layers are chosen; a blob is read that nobody makes; two layers of one name inside or at the border; the border lies
             between a quantising and a dequantising layer; a layer would read another version of a blob than in the whole net.
         """
-        inside = {number for number in chosen if self.types[number] not in DATA_TYPES}
+        inside = {number for number in chosen if not self.is_data(number)}
         if not inside:
             raise InputError("only data layers are between start and end, which a cut replaces by inputs: nothing would be left")
         inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)

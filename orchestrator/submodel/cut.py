@@ -196,6 +196,10 @@ class NamedNodes:
         """Tell whether a node has a record in a file of weights: never, the model holds them."""
         return False
 
+    def is_data(self, number: int) -> bool:
+        """Tell whether a node reads data by itself, which a cut replaces by inputs: only layers of Caffe do."""
+        return False
+
     def _readers(self, value: Value, inside: Collection[int]) -> Tuple[Tuple[str, int], ...]:
         """Return the names of the nodes inside that read a value, and of each which of its inputs it is."""
         return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Set, Tuple, Union
 
-from ..adapters.caffe.layer_table import DATA_TYPES
 from ..errors import require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
 from .caffe_original import CaffeOriginal
@@ -19,8 +18,8 @@ Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
 Output = Tuple[str, int]
 """A node's name and the number of its output."""
 
-MODEL_INPUTS = DATA_TYPES | INPUT_TYPES | {"Input"}
-"""Types of nodes that only hold what the model is given."""
+MODEL_INPUTS = INPUT_TYPES | {"Input"}
+"""Types of nodes that only hold what the model is given; Caffe's data layers (``is_data``) do so too."""
 
 _LOOK_BYTES = 4096
 

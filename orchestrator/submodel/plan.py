@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..adapters.caffe.layer_table import DATA_TYPES
 from ..dumps.golden import GoldenSet
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..model.graph import ModelGraph, load_model
@@ -262,7 +261,7 @@ def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) ->
     found: List[int] = []
     for number in starts:
         readers = [reader for reader, _, _ in original.graph.readers[number] if reader in inside]
-        found += readers if original.types[number] in DATA_TYPES else [number]
+        found += readers if original.is_data(number) else [number]
     return list(dict.fromkeys(found))
 
 

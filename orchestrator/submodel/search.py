@@ -242,7 +242,8 @@ class Searcher:
 
     def _computing(self, nodes: Iterable[int]) -> Set[int]:
         """Return the nodes that compute something: not the model's own inputs, which a cut has anyway."""
-        return {number for number in nodes if self._original.types[number] not in MODEL_INPUTS}
+        original = self._original
+        return {number for number in nodes if original.types[number] not in MODEL_INPUTS and not original.is_data(number)}
 
     def _behind(self, nodes: Set[int]) -> Set[int]:
         return {reader for number in nodes for reader, _, _ in self._original.graph.readers[number]} - nodes

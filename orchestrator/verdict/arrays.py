@@ -17,7 +17,7 @@ from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WO
 from ..dumps.golden import GoldenEntry
 from ..errors import InputError, TypeNotComparable, UsageError
 from ..judging.by_limits import metric_number, short_text
-from ..judging.limits import Limits, limits_with, named_limits, parse_limits
+from ..judging.limits import Limits, fault_of, limits_with, named_limits, parse_limits
 from ..judging.rows import RowJudge
 from ..naming import nearest_names
 from ..tensors.dtypes import BFLOAT16, DType, dtype_by_name, dtype_by_numpy, require_decodable
@@ -161,6 +161,10 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
 def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
     """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does. ``others``: the user's own metrics."""
     if isinstance(limits, Limits):
+        for limit in limits.entries:
+            fault = fault_of(limit)
+            if fault is not None:
+                raise UsageError("limits: %s: %s" % (limit, fault.message), hint=fault.hint)
         return limits
     if isinstance(limits, (bytes, os.PathLike)) or (isinstance(limits, str) and limits.endswith((".json", ".yaml", ".yml"))):
         hint = "pass what a limits file holds: limits=json.loads(pathlib.Path(%r).read_text())" % os.fsdecode(limits)

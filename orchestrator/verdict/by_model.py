@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -24,6 +24,7 @@ from .own_error.estimated import Estimate
 from .own_error.estimates import Estimator
 from .own_error.second_look import looked_at
 from .seen import SeenRow
+from .strict_limits import too_strict
 from .suspects import Suspect, find_suspects
 
 ABSENT = "absent"
@@ -164,14 +165,18 @@ class JudgedModel:
         estimates = Estimator(self.seen, inputs, decides).run()
         judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
-        estimates = looked_at(estimates, reader.pair, judged)
+        estimates = looked_at(estimates, reader.pair)
         # What only a second look suspects is computed, too.
         accused = [entry.op for entry in estimates.suspects() if (entry.op.place, entry.op.name, entry.output.number) not in judged]
         if accused:
             estimates = with_computed(estimates, reader.recompute(inputs, accused, []), reader.golden_follows)
         if self.first_row is not None:
-            self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
+            row = self._whole or whole(self.first_row)
+            self.first = divergence_of(row, inputs, self.seen, limits)
             self.own = estimates.worst_of(self.first.op, self.first.place)
+            if not (self.own is not None and self.own.suspect):
+                op = self.seen.op(row.place, row.op, row.target_file or "")
+                self.first = replace(self.first, too_strict=too_strict(row, op, limits, inputs, judged))
         self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
 
     def summary(self) -> ModelSummary:

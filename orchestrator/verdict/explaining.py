@@ -158,7 +158,7 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
 def _fed_alike(found: Sequence[Estimate], seen: Observations, inputs: Inputs) -> Dict[int, int]:
     """Return the numbers of the estimates of operators that read one input of the network which was not dumped, with how many they are.
 
-    Several are, and none that reads it is right: it is the input that differs.
+    Several are, and none that reads it is right: it is the input that differs. Of computed ones golden data's input was taken for it.
     """
 
     def source(op: ObservedOp) -> Optional[Tuple[Place, Tuple[str, int]]]:
@@ -168,7 +168,8 @@ def _fed_alike(found: Sequence[Estimate], seen: Observations, inputs: Inputs) ->
 
     readers: Dict[Tuple[Place, Tuple[str, int]], List[int]] = {}
     for number, estimate in enumerate(found):
-        read = None if estimate.fed_otherwise or estimate.computed is not None else source(estimate.op)
+        one = estimate.computed
+        read = None if estimate.fed_otherwise or (one is not None and not one.assumed) else source(estimate.op)
         if read is not None:
             readers.setdefault(read, []).append(number)
     several = {read: numbers for read, numbers in readers.items() if len({found[number].op.name for number in numbers}) > 1}

@@ -13,6 +13,7 @@ from ..model.graphs import AnyGraph
 from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
 from .observations import Observations, ObservedOp
 from .seen import execution_key, seen_row
+from .strict_limits import TooStrict
 
 
 class Skipped(NamedTuple):
@@ -48,6 +49,8 @@ class FirstDivergence:
         The output row that compares the same tensor as the failing input, where it passes: as its producer wrote it.
     otherwise
         An input that was decided otherwise than in golden data, near a tie, where no other is bad.
+    too_strict
+        That it is outside limits which are stricter than rounding; None where it is not.
     """
 
     op: str
@@ -64,6 +67,7 @@ class FirstDivergence:
     reason: str = ""
     written: Optional[str] = None
     otherwise: Optional[str] = None
+    too_strict: Optional[TooStrict] = None
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay floats."""

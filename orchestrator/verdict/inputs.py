@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
@@ -12,7 +12,7 @@ from ..model.graphs import AnyGraph, ModelGraphs
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
-from .observations import Observations, ObservedOp
+from .observations import Observations, ObservedOp, several_times
 from .seen import COMPARED, Observation
 
 GOOD = "good"
@@ -81,8 +81,16 @@ class Inputs:
         self._seen = observations
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
+        self._several: Optional[Set[Tuple[Place, str]]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
         self._nodes: Dict[Tuple[Optional[str], str, str], _Known] = {}
+
+    @property
+    def several(self) -> Set[Tuple[Place, str]]:
+        """Place and name of each operator that has several executions, as they were when it was first asked for."""
+        if self._several is None:
+            self._several = several_times(self._seen.ops)
+        return self._several
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""

@@ -44,7 +44,10 @@ def explain(
         return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
     named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
     head = "%s is the first operator outside its limits%s: %s" % (named, where_words(first.place), _finding(first))
-    text = head + (_blameless(first, suspects) or _origin(first, estimate))
+    if first.too_strict is not None:
+        text = head + first.too_strict.sentence(bool(suspects))
+    else:
+        text = head + (_blameless(first, suspects) or _origin(first, estimate))
     besides = next((suspect for suspect in suspects[:1] if suspect.op != first.op and not _is_blameless(suspect)), None)
     found = culprit(first, suspects, estimate)
     if found is not None and found[0] != first.op:
@@ -57,10 +60,11 @@ def culprit(
 ) -> Optional[Tuple[str, Place]]:
     """Return the operator that :func:`explain` names as the one to look at, with its place; None where it names none.
 
-    That is the first divergence where its error is its own, else the first suspect, else the first divergence.
+    That is the first divergence where its error is its own, else the first suspect, else the first divergence, but where it is outside
+    limits by rounding alone.
     """
     others = [(suspect.op, suspect.place) for suspect in suspects[:1]]
-    if first is None:
+    if first is None or first.too_strict is not None:
         return others[0] if others else None
     own = (first.op, first.place)
     if _blameless(first, suspects):

@@ -23,6 +23,7 @@ _SAYS = {
     SLICE: "the worst slice of its output differs by %s",
     FACTOR: "its output is off by a common factor, about %s",
 }
+_NOT_COMPUTED = "told by statistics alone: operators are computed again when the run ends"
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
 # What an execution has of the highest score where it shows the error as plainly.
@@ -236,6 +237,11 @@ def _behind(best: Estimate, seen: Observations) -> str:
 
 def _fails(op: Any) -> bool:
     return any(output.verdict == FAIL for output in op.outputs.values())
+
+
+def unproven(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
+    """Return suspects of a run that has not ended: operators are computed again at its end, and what that clears is not accused."""
+    return tuple(replace(one, confidence=LOW, evidence="%s; %s" % (one.evidence, _NOT_COMPUTED)) for one in suspects)
 
 
 def counted(suspects: Sequence[Suspect]) -> Optional[str]:

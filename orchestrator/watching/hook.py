@@ -1,4 +1,4 @@
-"""The command that is run once, at the first failing row that is final."""
+"""What is done once, at the first failing row that is final: a command is run, somebody is told."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..results.jsonfile import row_document
 from ..results.store import RunStore
 
 ROW_VARIABLE = "GOLDWATCH_ROW"
-_FLAG = "on_divergence"
+_FLAG, _TOLD = "on_divergence", "divergence_told"
 # The kernel refuses longer ones (MAX_ARG_STRLEN is 128 KiB).
 _LONGEST_VARIABLE = 120000
 _WAIT_S = 10.0
 
 
 class DivergenceHook:
-    """Runs ``command`` with the first failing row by arrival of those that it is told of, once per OUT.
+    """Runs ``command`` with the first failing row by arrival of those that it is told of, and tells it, once per OUT.
 
     Parameters
     ----------
@@ -29,10 +29,19 @@ class DivergenceHook:
         For the shell; None: nothing is run.
     say
         Takes sentences for the user.
+    on_divergence
+        Called with that row; None: nobody is told.
     """
 
-    def __init__(self, command: Optional[str], store: RunStore, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: Optional[str],
+        store: RunStore,
+        say: Callable[[str], None],
+        on_divergence: Optional[Callable[[Row], None]] = None,
+    ) -> None:
         self.command = command
+        self.on_divergence = on_divergence
         self.store = store
         self.say = say
         self.row: Optional[Row] = None
@@ -45,7 +54,10 @@ class DivergenceHook:
             self.row = row
 
     def tick(self) -> None:
-        """Start the command if it is time; the row is committed by now."""
+        """Start the command, and tell, if it is time; the row is committed by now."""
+        if self.on_divergence is not None and self.row is not None and self.store.get(_TOLD) is None:
+            self.store.set(_TOLD, {"op": self.row.op, "tensor": self.row.tensor})
+            self.on_divergence(self.row)
         if self.command is None or self.row is None or self.store.get(_FLAG) is not None:
             self._report()
             return

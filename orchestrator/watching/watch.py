@@ -66,6 +66,8 @@ class Watch:
         Called several times a second.
     left_alone
         Folders below TARGET that are not looked at.
+    on_divergence
+        Called once per OUT with the first failing row that is final.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Watch:
         on_file: Optional[Callable[[TargetFile, List[str]], None]] = None,
         on_standing: Optional[Callable[[Standing], None]] = None,
         left_alone: Sequence[str] = (),
+        on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:
+        self.on_divergence = on_divergence
         self.options = options = options.of_statistics()
         self.watch = watch or WatchOptions()
         self.watch.check(options)
@@ -130,7 +134,7 @@ class Watch:
         for row in self.store.rows("arrival", verdict=FAIL) if self.store.continued else ():
             self.provisional.see(row)
         self.provisional.settled(at_once=True)
-        self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
+        self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say, self.on_divergence)
         self._find_first_failing()
         self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, self.provisional)
         before = note_regions if run.options.check_addresses else lambda file: None

@@ -81,6 +81,7 @@ def test_a_limit_for_a_type_beats_a_plain_one_of_the_command_line(tmp_path):
         ('{\n "CosineSimilarity": {"=>": 1}}', "line 2, column 23: unknown key '=>'"),
         ('{\n "MaxAbsoluteError": {"<": -1}}', "line 2, column 22: no tensor can meet it: MaxAbsoluteError is never < -1"),
         ('{"rules": [{"op": "a",\n"CosineSimilarity": {">": 2}}]}', "line 2, column 21: no tensor can meet it"),
+        ('{"rules": [{"op": "a",\n"CosineSimilarity": {"<": 0.9}}]}', "line 2, column 21: it is the wrong way round"),
         ('{"CosineSimilarity": {">": "x"}}', 'a number, "Infinity" or "-Infinity" was expected'),
         ('{"CosineSimilarity": {}}', "one comparison is expected"),
         ('{"CosineSimilarity": {">": 0, "<": 1}}', "one comparison is expected"),

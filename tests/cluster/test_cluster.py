@@ -17,7 +17,7 @@ import pytest
 from clusters import running, started, url
 from distributed.versions import VersionMismatchWarning
 from in_process import run_here
-from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, Waits, planted, shard_folders, version_of_another
+from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, OtherVersion, Waits, planted, shard_folders, version_of_another
 
 from goldwatch.cli.progress import ProgressBar
 from goldwatch.cluster import comparers, connecting, reaching
@@ -28,7 +28,7 @@ from goldwatch.results.store import RunStore
 @pytest.fixture
 def reviving(own_client, monkeypatch):
     """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster of our own are."""
-    connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2))
+    connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2), {})
     monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
 
 
@@ -108,11 +108,44 @@ def test_a_cluster_that_sees_nothing_is_refused_before_out_is_touched(training, 
     assert not os.path.exists(training.path("there"))
 
 
-def test_another_goldwatch_is_refused_by_name(training, own_client) -> None:
+def test_where_all_have_another_goldwatch_they_are_refused_by_name(training, own_client) -> None:
     (worker, *_) = own_client.run(version_of_another, "0.0.1")
     done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 4 and "worker %s has goldwatch 0.0.1, this is" % worker in done.stderr
     assert not os.path.exists(training.path("there"))
+
+
+def test_a_worker_with_another_goldwatch_is_set_aside(training, own_client) -> None:
+    (worker, other) = own_client.nthreads()
+    own_client.run(version_of_another, "0.0.1", workers=[worker])
+    done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("warning: worker %s has goldwatch 0.0.1, this is " % worker) == 1 and "it gets no work" in done.stderr
+    assert other not in done.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_a_worker_that_gets_another_goldwatch_later_is_set_aside_then(training, own_client, small_batches) -> None:
+    """As one does that comes while the run goes on and is sent something before it is asked."""
+    (worker, _) = own_client.nthreads()
+    with planted(own_client, OtherVersion(worker)):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1, done.stderr
+    assert "warning: worker %s has goldwatch 0.0.1, not " % worker in done.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_a_killed_worker_is_told(training, own_client, small_batches) -> None:
+    workers = list(own_client.nthreads())
+    with planted(own_client, DiesComparing("op3", once=training.path("dead"))):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1, done.stderr
+    told = [worker for worker in workers if "warning: worker %s has gone (killed, or out of memory?)" % worker in done.stderr]
+    assert len(told) == 1, done.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
 
 
 def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:

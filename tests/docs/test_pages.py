@@ -167,6 +167,19 @@ def onnx_on_device(folder):
     np.save(str(folder / "decoded.npy"), x)
 
 
+def two_products(folder):
+    """Two products with a Relu between, as an ONNX model."""
+    weights = onnx_networks._weights(0, fc1=(64, 32), fc2=(16, 64))
+    nodes = [
+        onnx_networks.node("Gemm", ["x", "fc1"], ["a"], name="fc1", transB=1),
+        onnx_networks.node("Relu", ["a"], ["b"], name="relu"),
+        onnx_networks.node("Gemm", ["b", "fc2"], ["y"], name="fc2", transB=1),
+    ]
+    values = [onnx_models.value("x", (2, 32)), onnx_models.value("y", (2, 16))]
+    initializers = [onnx_models.weight(name, array) for name, array in weights.items()]
+    onnx_models.save(folder / "model.onnx", onnx_models.model(nodes, values[:1], values[1:], initializers))
+
+
 def torchair(folder):
     """Dumps of a graph of TorchAir that computes a fused op wrong, its FX dump, and a build without fusion."""
     graph = torchair_graph(fault="AddMul")
@@ -198,6 +211,7 @@ FOLDERS = {
     "docs/graph.md": report,
     "docs/guide.md": checkout,
     "docs/inspect.md": three_ops,
+    "docs/locate.md": two_products,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,
     "docs/onnx.md": onnx_on_device,

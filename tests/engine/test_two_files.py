@@ -102,13 +102,15 @@ def test_of_two_runs_bit_for_bit_only_what_differs_is_outside(tmp_path, limit):
     assert done.returncode == 0, done.stdout
 
 
-def test_equal_tensors_outside_an_odd_limit_accuse_nobody(tmp_path):
+def test_equal_tensors_outside_a_limit_of_ones_own_accuse_nobody(tmp_path):
+    (tmp_path / "mine" / "algorithm").mkdir(parents=True)
+    (tmp_path / "mine" / "algorithm" / "alg_Far.py").write_text("def compare(left, right, args):\n    return abs(left - right).max(), ''\n")
     array = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float16)
     (tmp_path / "a").mkdir()
     write_dump(str(tmp_path / "a" / "Tanh.x.1.2.1234567890123456"), inputs=[tensor(array)], outputs=[tensor(array)])
     write_dump(str(tmp_path / "a" / "Relu.y.2.2.1234567890123457"), inputs=[tensor(array)], outputs=[tensor(array)])
-    for limit in ("CosineSimilarity<0.5", "op=y:MaxAbsoluteError>=1"):
-        done = goldwatch(tmp_path, "compare", "a", "a", "-o", "out", "--force", "--limit", limit)
+    for limit in ("Far>0.5", "op=y:Far>=1"):
+        done = goldwatch(tmp_path, "compare", "a", "a", "-o", "out", "--force", "--custom", "mine", "--limit", limit)
         assert done.returncode == 1 and "suspect" not in done.stdout and " 0 %" not in done.stdout
         assert "fed with other data" not in done.stdout and "its own" not in done.stdout
 

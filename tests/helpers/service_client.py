@@ -22,7 +22,9 @@ class Server:
         self.folder = str(folder)
         os.makedirs(self.folder, exist_ok=True)
         self.token, self.until = token, until
-        words = [sys.executable, "-m", "goldwatch", "serve", *map(str, roots), "--listen", "127.0.0.1:%d" % port, *map(str, options)]
+        self.socket = next((option.partition("=")[2] for option in options if option.startswith("--socket=")), None)
+        where = [] if self.socket else ["--listen", "127.0.0.1:%d" % port]
+        words = [sys.executable, "-m", "goldwatch", "serve", *map(str, roots), *where, *map(str, options)]
         if token is not None:
             path = os.path.join(self.folder, "token")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as stream:
@@ -33,19 +35,28 @@ class Server:
         with open(self.out, "w") as out, open(self.err, "a") as err:
             self.process = subprocess.Popen(words, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
         until(lambda: self.read(self.out) or self.process.poll() is not None)
-        found = re.search(r"(https?)://.*:(\d+)\s", self.read(self.out))
+        found = re.search(r"(https?)://(?:.*:(\d+)\s)?", self.read(self.out))
         assert found, self.read(self.err)
-        self.scheme, self.port = found.group(1), int(found.group(2))
-        self.url = "%s://127.0.0.1:%d" % (self.scheme, self.port)
+        self.scheme, self.port = found.group(1), None if self.socket else int(found.group(2))
+        self.url = "%s://127.0.0.1:%s" % (self.scheme, self.port)
 
     @staticmethod
     def read(path):
         with open(path, encoding="utf-8") as stream:
             return stream.read()
 
+    def connect(self):
+        """Return a connection whose socket is open."""
+        connection = http.client.HTTPConnection("127.0.0.1" if self.port else "localhost", self.port, timeout=60)
+        if self.socket:
+            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(60)
+            connection.sock.connect(self.socket)
+        return connection
+
     def ask(self, path, method="GET", body=None, headers=None, token=True):
         """Return (status, headers, body) of one request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = self.connect()
         try:
             sent = {"Authorization": "Bearer " + self.token} if token and self.token else {}
             sent.update(headers or {})
@@ -64,7 +75,7 @@ class Server:
         return json.loads(body)
 
     def runs(self):
-        return self.json("/api/runs")["runs"]
+        return self.json("/api/v1/runs")["runs"]
 
     def raw(self, data):
         """Send bytes; return all that comes until the server closes."""
@@ -89,7 +100,7 @@ class Stream:
         headers = {"Authorization": "Bearer " + server.token} if server.token else {}
         if last is not None:
             headers["Last-Event-ID"] = str(last)
-        self.connection.request("GET", "/api/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after), headers=headers)
+        self.connection.request("GET", "/api/v1/runs/%s/events%s" % (run, "" if after is None else "?after=%s" % after), headers=headers)
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200, self.answer.read()
 
@@ -140,16 +151,16 @@ WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model"
 
 
 def post(server, document, status=202):
-    return server.json("/api/runs", status, method="POST", body=document)
+    return server.json("/api/v1/runs", status, method="POST", body=document)
 
 
 def ended(server, job, until):
     def look():
-        found = server.json("/api/jobs/" + job["id"])
+        found = server.json("/api/v1/jobs/" + job["id"])
         return found if found["state"] not in ("queued", "running") else None
 
     return until(look)
 
 
 def running(server, job, until):
-    return until(lambda: server.json("/api/jobs/" + job["id"])["state"] == "running")
+    return until(lambda: server.json("/api/v1/jobs/" + job["id"])["state"] == "running")

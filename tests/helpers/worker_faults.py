@@ -145,6 +145,19 @@ class Forgets(WorkerPlugin):
         session.require_seen = forgets
 
 
+class OtherVersion(WorkerPlugin):
+    """The worker of this address has another goldwatch as soon as it is to compare."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def setup(self, worker):
+        if worker.address == self.address:
+            from goldwatch.cluster import session
+
+            session.__version__ = "0.0.1"
+
+
 class Leaves(WorkerPlugin):
     """The workers of these names leave for good as soon as they have compared something."""
 

@@ -13,8 +13,8 @@ from goldwatch.recomputing.measured import OwnError
 from goldwatch.recomputing.recomputed import MOVE, SUM, VECTOR, Recomputed
 
 
-def own(ratio=1.0, slice_ratio=1.0, worst=1.0, odd=0, unequal=0):
-    return OwnError(0.01, ratio, slice_ratio, worst, 0, odd, unequal, 1.0, 0.001, 100)
+def own(ratio=1.0, slice_ratio=1.0, worst=1.0, odd=0, unequal=0, factor=1.0, deviation=1e-5, rms=1.0):
+    return OwnError(0.01, ratio, slice_ratio, worst, 0, odd, unequal, factor, deviation, 0.001, 100, rms)
 
 
 def judged(outputs):
@@ -90,3 +90,50 @@ def test_a_part_of_the_coarser_error_is_granted_as_the_others_show_it():
     right, wrong = (output(own(shown * times), own(shown * times / 10)) for times in (3.5, 4.5))
     found = judged({**run, "right": right, "wrong": wrong})
     assert (found["right"].state, found["wrong"].state) == (RIGHT, WRONG)
+
+
+HALF_STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def among(others, one, dtype="float16"):
+    """Judge an output among others of its kind and type."""
+    run = {str(number): output(own(factor=factor), None, dtype=dtype) for number, factor in enumerate(others)}
+    return judged({**run, "one": output(one, dtype=dtype)})["one"]
+
+
+@pytest.mark.parametrize("dtype", sorted(HALF_STEP))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_factor_is_wrong_though_the_error_is_no_more_than_rounding_explains(dtype, sign):
+    right, wrong = (own(factor=1 + sign * steps * HALF_STEP[dtype]) for steps in (1.9, 2.5))
+    assert among([1.0, 1.0], right, dtype).state == RIGHT
+    found = among([1.0, 1.0], wrong, dtype)
+    assert (found.state, found.own) == (WRONG, wrong)
+    assert 2 * HALF_STEP[dtype] <= found.factor < abs(wrong.factor - 1) and found.times > 1
+
+
+def test_of_few_elements_a_factor_is_noise():
+    assert among([1.0, 1.0], own(factor=1.01, deviation=2e-3)).state == RIGHT
+    assert among([1.0, 1.0], own(factor=1.02, deviation=2e-3)).state == WRONG
+
+
+def test_where_values_are_smaller_than_the_type_has_steps_for_a_factor_may_be_more():
+    assert among([1.0, 1.0], own(factor=0.96, rms=2.0**-20)).state == RIGHT
+    assert among([1.0, 1.0], own(factor=0.96, rms=2.0**-10)).state == WRONG
+
+
+def test_a_device_that_cuts_its_sums_off_shrinks_all_outputs():
+    """Half-step by half-step: others at 4 and 5 grant an operator 8; where one alone shrinks it is wrong, and a second does not hide it."""
+    of = [1 - steps * HALF_STEP["float16"] for steps in (4, 5, 6, 12)]
+    assert among([1.0, of[0], of[1]], own(factor=of[2])).state == RIGHT
+    assert among([1.0, of[0], of[1]], own(factor=of[3])).state == WRONG
+    assert among([1.0, 1.0, of[3]], own(factor=of[2])).state == WRONG
+
+
+def test_a_factor_is_not_judged_where_too_few_operators_tell_how_the_device_computes():
+    assert among([1.0], own(factor=1.01)).state == RIGHT
+
+
+def test_of_float32_and_of_what_is_only_moved_no_factor_is_asked():
+    assert among([1.0, 1.0], own(factor=1.01), "float32").state == RIGHT
+    run = {str(number): output(own()) for number in range(3)}
+    assert judged({**run, "moved": output(own(factor=1.01), kind=MOVE)})["moved"].state == RIGHT

@@ -55,3 +55,20 @@ def test_on_a_terminal_each_piece_is_written_beside_what_else_shows(run, tmp_pat
     finally:
         os.close(leader)
         os.close(follower)
+
+
+def test_what_is_left_running_writes_each_byte_to_the_log_once(tmp_path, until):
+    """The log is handed on to a process of its own: of two readers of one pipe each would get a part."""
+    log, go = tmp_path / "program.log", tmp_path / "go"
+    # It writes before it is left and after.
+    child = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $i -eq 1500 ] && while [ ! -e %s ]; do sleep 0.01; done; done" % go
+    with open(os.devnull, "wb") as null:
+        program = Program(["sh", "-c", "(%s) & exit 0" % child], str(log), null.fileno(), null.fileno())
+        program.start()
+        until(lambda: program.document()["exit_code"] == 0)
+        until(lambda: log.read_bytes().endswith(b"line 1499\n"))
+        assert program.stopping(leave=True)
+        program.close()
+        go.write_text("")
+        until(lambda: log.read_bytes().endswith(b"line 2999\n"))
+    assert log.read_bytes() == b"".join(b"line %d\n" % number for number in range(3000))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import sys
 
+import fake_h5py
+import numpy as np
 import pytest
 from wire_graph import layer
 
 from goldwatch.errors import FormatError, InputError
+from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.netfiles.caffemodel_cut import CaffeModel
 from goldwatch.protowire import field
 
@@ -63,7 +67,6 @@ def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp
     ("data", "text"),
     [
         (b"", "the file is empty"),
-        (b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5 weights"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a .caffemodel|no protobuf message|cut short"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "a pointer of Git LFS"),
         (HEAD, "no layer in it"),
@@ -74,3 +77,17 @@ def test_what_is_no_file_of_weights_is_told(tmp_path, data, text):
     (tmp_path / "w").write_bytes(data)
     with pytest.raises(InputError, match=text):
         CaffeModel(str(tmp_path / "w"))
+
+
+def test_hdf5_weights_are_cut_like_others(tmp_path, monkeypatch):
+    arrays = {"a": [np.arange(6, dtype=np.float32).reshape(2, 3)], "a/b": [np.ones(4, np.float32), np.zeros((1, 2), np.float32)]}
+    monkeypatch.setitem(sys.modules, "h5py", fake_h5py.module_of(arrays))
+    path = fake_h5py.write(tmp_path / "w.h5")
+    model = CaffeModel(path)
+    assert model.path == path and model.shapes == {"a": [(2, 3)], "a/b": [(4,), (1, 2)]}
+    with open(str(tmp_path / "cut.caffemodel"), "wb") as stream:
+        assert model.write(["a/b"], stream) == 1
+    found = read_weights(str(tmp_path / "cut.caffemodel"))
+    assert list(found) == ["a/b"]
+    for array, right in zip(found["a/b"], arrays["a/b"]):
+        np.testing.assert_array_equal(array, right)

@@ -50,7 +50,13 @@ def test_an_error_is_what_its_definition_says(monkeypatch, dtype, block, spoiled
     assert (found.ratio, found.slice_ratio, found.worst) == tuple(pytest.approx(value, rel=1e-9) for value in (ratio, slices, worst))
     # Where NaN was computed nothing can be told.
     assert (found.worst_at, found.odd, found.elements) == (at, 2 if spoiled else 0, 57 if spoiled else 60)
-    assert found.factor == pytest.approx(1.0, abs=1e-2)
+    both = np.isfinite(x) & np.isfinite(y)
+    a, b = x[both].astype(np.float64), y[both]
+    noise = [math.hypot(float(ulp(np.float64(value), dtype)) / math.sqrt(12), e) for value, e in zip(b, error[both])]
+    size = math.fsum(b * b)
+    assert found.factor == pytest.approx(math.fsum(a * b) / size, rel=1e-9)
+    assert found.factor_deviation == pytest.approx(math.sqrt(math.fsum((n * value) ** 2 for n, value in zip(noise, b))) / size, rel=1e-6)
+    assert found.rms == pytest.approx(math.sqrt(size / both.sum()), rel=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1, 1)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ from onnx import helper
 from onnx_run import even
 from scenes import kinds, only
 
+import goldwatch
 from goldwatch.engine import recomputation
+from goldwatch.results.store import RunStore
 
 node = helper.make_node
 FUSED = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
@@ -50,6 +53,20 @@ def test_one_percent_too_much_or_little_passes_and_is_a_suspect(net, op, factor,
     assert (code, result["summary"]["failed"]) == (0, 0)
     assert (suspect["op"], kinds(suspect)[0]) == (op, "scale") and "differs by %s from what is computed" % said in suspect["evidence"]
     assert net.compare("--strict")[0] == 1
+
+
+def test_a_run_that_goes_on_says_that_nothing_was_computed_again_and_is_sure_of_nobody(net):
+    cnn(net, fault=("/conv2/Conv", lambda array: array * np.float32(1.5)))
+    assert only(net.compare()[1]["summary"])["confidence"] == "high"
+    with RunStore.begin(net.path("out"), RunStore.open(net.path("out")).get("inputs")):
+        pass  # A second start takes the summary away until its end.
+    found = goldwatch.open_result(net.path("out"))
+    assert not found.finished and "no operator was computed again, which may clear those that it names. /conv2/Conv" in found.sentence
+    suspect = only(found.summary.document())
+    assert (suspect["op"], suspect["confidence"]) == ("/conv2/Conv", "low") and "told by statistics alone" in suspect["evidence"]
+    done = run_here(["goldwatch", "watch", "--merge", "out", "-o", "merged", "--until-idle", "0.1", "-q", "--table", "none"], net.folder)
+    said = " ".join(done.stdout.split())
+    assert "confidence low" in said and "operators are computed again only when it ends" in said
 
 
 def test_a_merge_knows_what_its_hosts_computed(net):
@@ -164,6 +181,55 @@ def test_without_the_original_model_simple_operators_are_computed(net):
     found, suspect = result["summary"]["recomputed"], only(result["summary"])
     assert (code, suspect["op"], found["wrong"], found["model"]) == (0, "/attn/Softmax", 1, None)
     assert found["right"] >= 4
+
+
+STRICT = [
+    ("RelativeEuclideanDistance<=1e-6", "keep to the default, RelativeEuclideanDistance<0.03"),
+    ("MaxAbsoluteError<=1e-9", "keep to the default limits"),
+    ("type=Conv*:CosineSimilarity>=1", "keep to the default, CosineSimilarity>0.99"),
+]
+
+
+@pytest.mark.parametrize("limit, usual", STRICT)
+def test_limits_that_are_stricter_than_rounding_are_said_to_be_and_no_operator_is_blamed(net, limit, usual):
+    cnn(net)
+    code, result, text = net.compare("--recompute", "all", "--limit", limit, "--limit", "AccumulatedRelativeError<9999")
+    assert code == 1 and result["summary"]["recomputed"]["wrong"] == 0 and result["summary"]["suspects"] == []
+    assert "every operator up to it was computed again" in text and "stricter than the rounding of float16" in text
+    explained = float(text.split("rounding in this one explains ")[1].split(" %")[0])
+    assert 0.01 < explained < 0.05 and "no operator need be wrong" in text and usual in text
+    command = text.split("next: ")[1].split(" note: ")[0].replace("\\ ", "")
+    assert command == "goldwatch compare dump golden -f net.json --limit 'AccumulatedRelativeError<9999' --recompute all -o out/default"
+    assert run_here(shlex.split(command), net.folder).returncode == 0
+
+
+def test_a_strict_limit_is_told_without_computing_where_the_type_alone_explains_the_row(net):
+    cnn(net)
+    code, _, text = net.compare("--recompute", "none", "--limit", "RelativeEuclideanDistance<=1e-6")
+    assert code == 1 and "rounding to float16 alone may make 0.049 %: the limit is stricter" in text
+    # The largest error tells of one element: that it is rounding is not known without computing again.
+    _, _, text = net.compare("--recompute", "none", "--limit", "MaxAbsoluteError<=1e-9")
+    assert "stricter" not in text
+
+
+@pytest.mark.parametrize("op, named", [(FIRST, False), ("/conv2/Conv", True)], ids=["first", "second"])
+def test_strict_limits_do_not_hide_an_operator_that_is_wrong(net, op, named):
+    cnn(net, fault=(op.replace(FIRST, "/relu/Relu"), lambda array: array * np.float32(1.02)))
+    _, result, text = net.compare("--recompute", "all", "--limit", "RelativeEuclideanDistance<=1e-6")
+    assert only(result["summary"])["op"] == op and "no operator need be wrong" not in text
+    assert ("stricter than the rounding of float16" in text) is named
+    assert "next: goldwatch compare-op" in text
+
+
+def test_what_comes_out_otherwise_of_an_assumed_input_is_not_counted_as_wrong(net):
+    feeds = {"x": even((2, 3, 16, 16))}
+    cnn(net)
+    net.dump({"x": feeds["x"][:, ::-1].copy()}, FUSED, mode="output")
+    _, result, text = net.compare("--recompute", "all")
+    found = result["summary"]["recomputed"]
+    assert kinds(only(result["summary"]))[0] == "other-input"
+    assert (found["wrong"], found["assumed"], found["right"] + found["assumed"]) == (0, 1, found["ops"])
+    assert "0 wrong; 1 otherwise of golden data's input" in text
 
 
 def test_none_computes_nothing(net):
@@ -308,3 +374,24 @@ def test_a_watch_computes_operators_before_it_deletes_their_files(net, mode):
     # What is wrong stays, though its rows pass, with what it was made of.
     left = " ".join(sorted(name for _, _, names in os.walk(net.path("dump")) for name in names))
     assert "_conv2_Conv" in left and ("MaxPool_1" in left) == (mode == "output") and "_fc_Gemm" not in left
+
+
+@pytest.mark.parametrize("fed_otherwise", [True, False])
+def test_another_input_that_several_slices_read_is_no_wrong_layout_of_theirs(net, fed_otherwise):
+    """Two slices put the pixels of other columns side by side; red and blue are exchanged, or one of the slices takes the wrong columns."""
+    steps = [("two", [2]), ("last", [3]), ("end", [16]), ("even", [0]), ("odd", [1])]
+    constants = [build.weight(name, np.array(numbers, np.int64)) for name, numbers in steps]
+    weights = np.random.RandomState(3).standard_normal((4, 6, 1, 1)).astype(np.float32)
+    nodes = [node("Slice", ["x", begin, "end", "last", "two"], [begin + "_columns"], name=begin + "_slice") for begin in ("even", "odd")]
+    nodes += [node("Concat", ["even_columns", "odd_columns"], ["c"], name="concat", axis=1), node("Conv", ["c", "w"], ["y"], name="conv")]
+    values = [build.value("x", (1, 3, 16, 16))], [build.value("y", (1, 4, 16, 8))]
+    feed = even((1, 3, 16, 16)) * np.array([1, 2, 4], np.float32)[None, :, None, None]
+    options = {"device_feeds": {"x": feed[:, ::-1].copy()}} if fed_otherwise else {"fault": ("odd_slice", lambda array: array[:, ::-1])}
+    net.prepare(build.model(nodes, *values, [*constants, build.weight("w", weights)]), {"x": feed}, mode="output", **options)
+    code, result, text = net.compare()
+    suspects = {one["op"]: kinds(one) for one in result["summary"]["suspects"]}
+    assert code == 1
+    if fed_otherwise:
+        assert suspects == {"even_slice": ["other-input"], "odd_slice": ["other-input"]} and "no operator need be wrong" in text
+    else:
+        assert list(suspects) == ["odd_slice"] and suspects["odd_slice"] != ["other-input"]

@@ -59,7 +59,7 @@ def test_status_of_what_is_not_finished(serving, lab, until):
     assert client(server, "status", name).returncode == 3
     until(lambda: server.runs())
     assert client(server, "status", "watched").returncode == 3
-    server.json("/api/jobs/%s/cancel" % name, 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % name, 202, method="POST")
     ended(server, {"id": name}, until)
     done = client(server, "status", name)
     assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
@@ -87,10 +87,10 @@ def test_status_of_what_waits_in_the_queue(serving, lab, until):
     for name in (job["id"], job["run"], "to/out", "out", str(lab / "to" / "out")):
         done = client(server, "status", name)
         assert (name, done.returncode, done.stdout) == (name, 3, "job %s: queued\n" % job["id"])
-    server.json("/api/jobs/%s/cancel" % job["id"], 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % job["id"], 202, method="POST")
     ended(server, job, until)
     assert client(server, "status", "out").returncode == 130
-    server.json("/api/jobs/%s/cancel" % watched, 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % watched, 202, method="POST")
     ended(server, {"id": watched}, until)
 
 

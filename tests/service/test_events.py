@@ -74,11 +74,11 @@ def test_rows_say_whether_they_are_final(watched, row):
     events = iter(server.stream(run))
     assert [next(data["final"] for kind, _, data in events if kind == "row") for _ in range(3)] == [True, False, False]
     assert next(data for kind, _, data in events if kind == "divergence")["final"] is False
-    assert (server.json("/api/runs/" + run)["provisional"], server.json("/api/runs/" + run)["verdict"]) == (2, None)
+    assert (server.json("/api/v1/runs/" + run)["provisional"], server.json("/api/v1/runs/" + run)["verdict"]) == (2, None)
     store.set(PROVISIONAL, {"upto": 3, "ids": [2]})
     assert next(data for kind, _, data in events if kind == "provisional") == {"upto": 3, "ids": [2]}
-    assert [one["final"] for one in server.json("/api/runs/%s/rows" % run)["rows"]] == [True, False, True]
-    assert (server.json("/api/runs/" + run)["provisional"], server.json("/api/runs/" + run)["verdict"]) == (1, "fail")
+    assert [one["final"] for one in server.json("/api/v1/runs/%s/rows" % run)["rows"]] == [True, False, True]
+    assert (server.json("/api/v1/runs/" + run)["provisional"], server.json("/api/v1/runs/" + run)["verdict"]) == (1, "fail")
     store.close()
     assert [data for kind, _, data in events if kind == "provisional"] == [{"upto": None, "ids": []}]
 
@@ -122,7 +122,7 @@ def test_an_unknown_id_means_all_rows_anew(watched, row, last):
 def test_what_is_no_number_is_refused_as_it_is_for_rows(watched, after):
     server, _, run = watched
     for what in ("events", "rows"):
-        error = server.json("/api/runs/%s/%s?after=%s" % (run, what, after), status=400)["error"]
+        error = server.json("/api/v1/runs/%s/%s?after=%s" % (run, what, after), status=400)["error"]
         assert "after: expected a whole number" in error["message"]
 
 
@@ -208,7 +208,7 @@ def stream_of(tail, between, asked="0"):
 
     async def take():
         pieces = []
-        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked, 0):
+        async for piece in EventRoutes(None, Tails(None), None)._pieces(tail, asked, 0):
             pieces.append(piece)
             between(names_of([piece])[-1][0])
         return names_of(pieces)
@@ -410,5 +410,5 @@ def test_a_server_ends_while_fifty_look_on(watched, row, cpu_seconds):
 
 def test_a_run_that_is_not_there_has_no_stream(watched):
     server, _, _ = watched
-    assert server.ask("/api/runs/%s/events" % ("0" * 16))[0] == 404
-    assert server.ask("/api/runs/x/events", token=False)[0] == 401
+    assert server.ask("/api/v1/runs/%s/events" % ("0" * 16))[0] == 404
+    assert server.ask("/api/v1/runs/x/events", token=False)[0] == 401

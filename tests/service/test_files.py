@@ -31,21 +31,21 @@ def run(serving, tmp_path):
 
 def test_files_are_the_folders_byte_for_byte(run):
     server, name, out = run
-    files = [file["name"] for file in server.json("/api/runs/%s/files" % name)["files"]]
+    files = [file["name"] for file in server.json("/api/v1/runs/%s/files" % name)["files"]]
     tables = [path.name for path in out.glob("*.csv")]
     assert set(files) == {"result.json", *tables, "report.html", "junit.xml", "report.md"} and len(tables) == 1
     for file in ("result.json", *tables):
-        status, headers, body = server.ask("/api/runs/%s/files/%s" % (name, file))
+        status, headers, body = server.ask("/api/v1/runs/%s/files/%s" % (name, file))
         assert status == 200 and body == (out / file).read_bytes() and headers["Content-Disposition"].startswith("attachment")
 
 
 def test_reports_are_made_on_demand(run):
     server, name, out = run
     before = sorted(os.listdir(str(out)))
-    html = server.ask("/api/runs/%s/files/report.html" % name)
+    html = server.ask("/api/v1/runs/%s/files/report.html" % name)
     assert html[0] == 200 and html[2].startswith(b"<!DOCTYPE html>") and html[1]["Content-Type"].startswith("text/html")
-    assert xml.etree.ElementTree.fromstring(server.ask("/api/runs/%s/files/junit.xml" % name)[2]).tag == "testsuites"
-    assert b"pass" in server.ask("/api/runs/%s/files/report.md" % name)[2]
+    assert xml.etree.ElementTree.fromstring(server.ask("/api/v1/runs/%s/files/junit.xml" % name)[2]).tag == "testsuites"
+    assert b"pass" in server.ask("/api/v1/runs/%s/files/report.md" % name)[2]
     assert sorted(os.listdir(str(out))) == before
 
 
@@ -55,15 +55,15 @@ def test_nothing_else_can_be_had(run):
     os.symlink("/etc/passwd", str(out / "diff.html"))
     (out / "diff.md").write_text("of goldwatch diff")
     os.mkfifo(str(out / "diff.json"))
-    files = [file["name"] for file in server.json("/api/runs/%s/files" % name)["files"]]
+    files = [file["name"] for file in server.json("/api/v1/runs/%s/files" % name)["files"]]
     assert "diff.md" in files and not {"secret.txt", "diff.html", "diff.json", "run.sqlite"} & set(files)
-    assert server.ask("/api/runs/%s/files/diff.md" % name)[2] == b"of goldwatch diff"
+    assert server.ask("/api/v1/runs/%s/files/diff.md" % name)[2] == b"of goldwatch diff"
     outside = ("..", "%2e%2e%2fnet%2fmodel.json", "..%2f..%2f..%2fetc%2fpasswd", "%00", "")
     for file in ("secret.txt", "diff.html", "diff.json", "run.sqlite", *outside):
-        assert (file, server.ask("/api/runs/%s/files/%s" % (name, file))[0]) == (file, 404)
+        assert (file, server.ask("/api/v1/runs/%s/files/%s" % (name, file))[0]) == (file, 404)
     os.unlink(str(out / "result.json"))
     os.symlink("/etc/passwd", str(out / "result.json"))
-    assert server.ask("/api/runs/%s/files/result.json" % name)[0] == 404
+    assert server.ask("/api/v1/runs/%s/files/result.json" % name)[0] == 404
 
 
 def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
@@ -71,16 +71,16 @@ def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
     store.put_all([row(1), row(2, verdict="fail")])
     server = serving(tmp_path / "lab")
     (found,) = server.runs()
-    status, _, body = server.ask("/api/runs/%s/files/report.md" % found["id"])
+    status, _, body = server.ask("/api/v1/runs/%s/files/report.md" % found["id"])
     assert status == 200 and b"op2" in body
-    assert json.dumps(server.json("/api/runs/%s/files" % found["id"])).count("name") == 3
+    assert json.dumps(server.json("/api/v1/runs/%s/files" % found["id"])).count("name") == 3
 
 
 def test_a_report_is_what_the_command_writes(run, tmp_path):
     server, name, out = run
     for file, option in (("report.html", "--html"), ("junit.xml", "--junit"), ("report.md", "--markdown")):
         assert run_here(["goldwatch", "report", out, option, tmp_path / file]).returncode == 0
-        assert server.ask("/api/runs/%s/files/%s" % (name, file))[2] == (tmp_path / file).read_bytes()
+        assert server.ask("/api/v1/runs/%s/files/%s" % (name, file))[2] == (tmp_path / file).read_bytes()
 
 
 def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
@@ -88,7 +88,7 @@ def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
     (tmp_path / "lab" / "out" / "run.sqlite").write_bytes(b"nothing")
     server = serving(tmp_path / "lab")
     (found,) = server.runs()
-    error = server.json("/api/runs/%s/files/report.md" % found["id"], 409)["error"]
+    error = server.json("/api/v1/runs/%s/files/report.md" % found["id"], 409)["error"]
     assert "SQLite" in error["message"] and error["kind"] == "conflict"
 
 
@@ -98,7 +98,7 @@ def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, unti
     server = serving(tmp_path / "lab")
     (found,) = server.runs()
     answers = []
-    path = "/api/runs/%s/files/report.html" % found["id"]
+    path = "/api/v1/runs/%s/files/report.html" % found["id"]
     threads = [threading.Thread(target=lambda: answers.append(server.ask(path)[0])) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -52,8 +52,8 @@ def merges(parameter, option):
 
 
 def test_a_client_knows_beforehand_which_options_a_command_has(serving, lab):
-    document = serving(lab).json("/api/openapi.json")
-    body = document["paths"]["/api/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    document = serving(lab).json("/api/v1/openapi.json")
+    body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     of_api = jsonschema.Draft202012Validator({**body, "components": document["components"]})
     taken = {kind: options_of(kind) for kind in NEEDED}
     every = {name: value for options in taken.values() for name, value in options.items()}

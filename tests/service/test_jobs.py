@@ -12,19 +12,32 @@ from service_client import COMPARE, WATCH, ended, post, running
 
 from goldwatch.watching.ends import start_time
 
+FULL = """
+from goldwatch.service import queue
+
+def limited(path, connect=queue.connect_writer):
+    connection = connect(path)
+    connection.executescript(queue._TABLE)
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute("PRAGMA max_page_count = %d" % pages)
+    return connection
+
+queue.connect_writer = limited
+"""
+
 
 def test_a_job_compares(serving, lab, until):
     server = serving(lab)
     job = post(server, COMPARE)
-    assert set(job) == {"id", "command", "args", "options", "state", "exit_code", "run", "submitted", "started", "ended"}
+    assert set(job) == {"id", "command", "args", "options", "state", "exit_code", "run", "submitted", "submitted_by", "started", "ended"}
     assert (job["command"], job["args"], job["options"]) == ("compare", COMPARE["args"], COMPARE["options"])
     done = ended(server, job, until)
     assert (done["state"], done["exit_code"]) == ("done", 0) and done["submitted"] <= done["started"] <= done["ended"]
     (run,) = server.runs()
     assert (run["id"], run["state"], run["verdict"], run["path"]) == (job["run"], "finished", "pass", str(lab / "out"))
-    status, headers, log = server.ask("/api/jobs/%s/log" % job["id"])
+    status, headers, log = server.ask("/api/v1/jobs/%s/log" % job["id"])
     assert status == 200 and headers["Content-Type"].startswith("text/plain") and b"pass: " in log
-    assert [found["id"] for found in server.json("/api/jobs")["jobs"]] == [job["id"]]
+    assert [found["id"] for found in server.json("/api/v1/jobs")["jobs"]] == [job["id"]]
     assert 'goldwatch_queue_jobs{state="done"} 1' in server.ask("/metrics")[2].decode()
 
 
@@ -44,9 +57,9 @@ def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
         assert ended(server, job, until)["exit_code"] == 0
     done = ended(server, post(server, {"command": "diff", "args": ["out", "again"]}), until)
     assert (done["state"], done["exit_code"], done["run"]) == ("done", 0, job["run"])
-    files = {file["name"] for file in server.json("/api/runs/%s/files" % done["run"])["files"]}
+    files = {file["name"] for file in server.json("/api/v1/runs/%s/files" % done["run"])["files"]}
     assert {"diff.html", "diff.md"} <= files
-    assert server.ask("/api/runs/%s/files/diff.html" % done["run"])[2].startswith(b"<!DOCTYPE html>")
+    assert server.ask("/api/v1/runs/%s/files/diff.html" % done["run"])[2].startswith(b"<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize(
@@ -115,10 +128,10 @@ def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
     (tmp_path / "lab").mkdir()
     server = serving(tmp_path / "lab")
     body = ('{"command": "compare", "args": ["dump", "golden"]' + again).encode()
-    error = server.json("/api/runs", status=400, method="POST", body=body, headers={"Content-Type": "application/json"})["error"]
+    error = server.json("/api/v1/runs", status=400, method="POST", body=body, headers={"Content-Type": "application/json"})["error"]
     key = "args" if "args" in again else "out"
     assert "line 1, column" in error["message"] and "%r is there twice" % key in error["message"]
-    assert server.json("/api/jobs")["jobs"] == []
+    assert server.json("/api/v1/jobs")["jobs"] == []
 
 
 def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
@@ -144,25 +157,25 @@ def test_paths_are_looked_at_again_when_the_job_begins(serving, lab, tmp_path, u
     second = post(server, COMPARE)
     os.rename(str(lab / "net"), str(tmp_path / "outside"))
     os.symlink(str(tmp_path / "outside"), str(lab / "net"))
-    server.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
     done = ended(server, second, until)
     assert (done["state"], done["exit_code"], done["run"]) == ("failed", None, None)
-    assert b"below the folders" in server.ask("/api/jobs/%s/log" % second["id"])[2]
+    assert b"below the folders" in server.ask("/api/v1/jobs/%s/log" % second["id"])[2]
 
 
 def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
     server = serving(lab)
     first, second, third = post(server, WATCH), post(server, COMPARE), post(server, COMPARE)
     running(server, first, until)
-    assert [server.json("/api/jobs/" + job["id"])["state"] for job in (second, third)] == ["queued", "queued"]
-    server.json("/api/jobs/%s/cancel" % third["id"], 202, method="POST")
+    assert [server.json("/api/v1/jobs/" + job["id"])["state"] for job in (second, third)] == ["queued", "queued"]
+    server.json("/api/v1/jobs/%s/cancel" % third["id"], 202, method="POST")
     done = ended(server, third, until)
     assert (done["state"], done["exit_code"], done["started"]) == ("cancelled", 130, None)
-    server.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
     done = ended(server, first, until)
     assert (done["state"], done["exit_code"]) == ("cancelled", 130)
     assert ended(server, second, until)["exit_code"] == 0
-    assert server.json("/api/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
+    assert server.json("/api/v1/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -177,10 +190,10 @@ def test_a_job_outlives_its_server(serving, lab, until, number):
     pid = int(server.read(path).split()[0])
     assert start_time(pid) is not None
     again = serving(lab)
-    assert again.json("/api/jobs/" + first["id"])["state"] == "running"
-    assert again.json("/api/jobs/" + second["id"])["state"] == "queued"
+    assert again.json("/api/v1/jobs/" + first["id"])["state"] == "running"
+    assert again.json("/api/v1/jobs/" + second["id"])["state"] == "queued"
     until(lambda: any(run["id"] == first["run"] for run in again.runs()))
-    again.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    again.json("/api/v1/jobs/%s/cancel" % first["id"], 202, method="POST")
     assert ended(again, first, until)["state"] == "cancelled"
     assert start_time(pid) is None
     assert ended(again, second, until)["exit_code"] == 0
@@ -253,26 +266,55 @@ def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, unt
     until(lambda: [run["state"] for run in server.runs()] == ["stopped"])
 
 
-def test_the_list_has_all_jobs_that_go_on(tmp_path):
-    """However many have been sent since."""
+def test_jobs_come_in_pages_and_the_oldest_that_have_ended_are_not_kept(tmp_path):
+    """However many have been sent since: what waits or runs is kept."""
     from goldwatch.service.job_request import JobRequest
-    from goldwatch.service.queue import Queue
+    from goldwatch.service.queue import STATES, Queue
 
     with contextlib.closing(Queue(str(tmp_path / "state"))) as queue:
         jobs = [queue.add(JobRequest("compare", [], {}, [], None)) for _ in range(7)]
         for job, state in zip(jobs, ("running", "done", "queued", "failed", "done", "cancelled", "done")):
             queue.set(job, state=state)
-        assert [job.id for job in queue.all(limit=2)] == [jobs[number].id for number in (6, 5, 2, 0)]
+        names = [job.id for job in jobs]
+        pages = [queue.page(STATES, None, 3, offset) for offset in (0, 3, 6, 9)]
+        assert [[names.index(job.id) for job in page] for page, _ in pages] == [[6, 5, 4], [3, 2, 1], [0], []]
+        assert {total for _, total in pages} == {7}
+        page, total = queue.page(("done", "queued"), None, 2, 0)
+        assert ([names.index(job.id) for job in page], total) == ([6, 4], 4)
+        assert queue.drop_oldest(kept=2) == [names[number] for number in (4, 3, 1)]
+        assert [names.index(job.id) for job in queue.page(STATES, None, 10, 0)[0]] == [6, 5, 2, 0]
+
+
+def test_the_log_of_a_job_goes_with_it(serving, lab, until, monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("from goldwatch.service import queue\nqueue.Queue.drop_oldest.__defaults__ = (1,)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = serving(lab)
+    first, second = (ended(server, post(server, COMPARE), until) for _ in range(2))
+    until(lambda: server.ask("/api/v1/jobs/" + first["id"])[0] == 404)
+    assert [job["id"] for job in server.json("/api/v1/jobs")["jobs"]] == [second["id"]]
+    names = os.listdir(str(lab / ".goldwatch-serve" / "jobs"))
+    assert {name.partition(".")[0] for name in names} == {second["id"]}
+
+
+def test_a_full_disk_is_507(serving, lab, tmp_path, monkeypatch):
+    """SQLite is told that its file may have no more pages than it has: what it says then is what it says of a full disk."""
+    (tmp_path / "sitecustomize.py").write_text(FULL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = serving(lab)
+    error = server.json("/api/v1/runs", 507, method="POST", body={**COMPARE, "args": ["dump/" + "x" * 4000, "net/golden"]})["error"]
+    assert (error["kind"], error["hint"]) == ("disk_full", "free space there, and send it again")
+    assert str(tmp_path) not in error["message"]
+    assert server.json("/api/v1/jobs")["total"] == 0
 
 
 def test_read_only_takes_nothing(serving, lab):
     server = serving(lab, "--read-only")
     for token in (True, False):
-        status, _, body = server.ask("/api/runs", "POST", COMPARE, token=token)
+        status, _, body = server.ask("/api/v1/runs", "POST", COMPARE, token=token)
         assert status == 405 and b"this service is read-only: it takes no jobs" in body
-    assert server.json("/api/jobs") == {"jobs": []}
-    paths = server.json("/api/openapi.json")["paths"]
-    assert [path for path, methods in paths.items() if "post" in methods] == ["/login"]
+    assert server.json("/api/v1/jobs")["jobs"] == []
+    paths = server.json("/api/v1/openapi.json")["paths"]
+    assert [path for path, methods in paths.items() if "post" in methods] == ["/login", "/logout"]
     assert not os.path.exists(str(lab / ".goldwatch-serve"))
 
 

@@ -16,7 +16,7 @@ from goldwatch.service.roots import Roots
 
 def test_the_document_is_valid_openapi(serving, tmp_path):
     (tmp_path / "lab").mkdir()
-    document = serving(tmp_path / "lab").json("/api/openapi.json")
+    document = serving(tmp_path / "lab").json("/api/v1/openapi.json")
     assert document["openapi"].startswith("3.1.")
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
 
@@ -38,7 +38,7 @@ def asked(serving, live, row, tmp_path):
     (tmp_path / "lab" / "damaged").mkdir()
     (tmp_path / "lab" / "damaged" / "run.sqlite").write_bytes(b"nothing")
     server = serving(tmp_path / "lab")
-    job = server.json("/api/runs", 202, method="POST", body={"command": "compare", "args": ["a", "b"], "options": {"out": "new"}})
+    job = server.json("/api/v1/runs", 202, method="POST", body={"command": "compare", "args": ["a", "b"], "options": {"out": "new"}})
     run = next(run["id"] for run in server.runs() if run["path"].endswith("out"))
     return server, {"run": run, "job": job["id"], "name": "report.md"}
 
@@ -51,7 +51,7 @@ def checked(document, operation, status, value):
 
 def test_answers_are_as_it_says(asked):
     server, names = asked
-    document = server.json("/api/openapi.json")
+    document = server.json("/api/v1/openapi.json")
     seen = set()
     for path, methods in document["paths"].items():
         operation = methods.get("get")
@@ -67,22 +67,22 @@ def test_answers_are_as_it_says(asked):
                 checked(document, operation, status, json.loads(body))
                 seen.add((path, status))
         checked(document, operation, 401, server.json(path, 401, token=False)) if "security" not in operation else None
-    assert ("/api/runs/{run}/graphs", 200) in seen and ("/api/jobs/{job}", 404) in seen
+    assert ("/api/v1/runs/{run}/graphs", 200) in seen and ("/api/v1/jobs/{job}", 404) in seen
 
 
 def test_what_is_sent_is_answered_as_it_says(asked):
     server, names = asked
-    document = server.json("/api/openapi.json")
-    post = document["paths"]["/api/runs"]["post"]
+    document = server.json("/api/v1/openapi.json")
+    post = document["paths"]["/api/v1/runs"]["post"]
     for body, status in (
         ({"command": "diff", "args": ["a", "b"]}, 202),
         ({"command": "sh", "args": ["a", "b"]}, 400),
         ({"command": "compare", "args": ["/etc", "b"], "options": {"out": "x"}}, 403),
     ):
-        checked(document, post, status, server.json("/api/runs", status, method="POST", body=body))
-    cancel = document["paths"]["/api/jobs/{job}/cancel"]["post"]
+        checked(document, post, status, server.json("/api/v1/runs", status, method="POST", body=body))
+    cancel = document["paths"]["/api/v1/jobs/{job}/cancel"]["post"]
     for job, status in ((names["job"], 202), ("nothing", 404)):
-        checked(document, cancel, status, server.json("/api/jobs/%s/cancel" % job, status, method="POST"))
+        checked(document, cancel, status, server.json("/api/v1/jobs/%s/cancel" % job, status, method="POST"))
     login = document["paths"]["/login"]["post"]
     for token, status in ((server.token, 200), ("wrong", 401)):
         checked(document, login, status, server.json("/login", status, method="POST", body={"token": token}, token=False))

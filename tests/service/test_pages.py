@@ -118,7 +118,7 @@ def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(wat
     # The other line comes anew, this one stays, and what is selected in it.
     page.driver.execute_script("getSelection().selectAllChildren(document.querySelector('#runs a[data-run]'))")
     other.put(row(9, verdict="fail"))
-    page.until(lambda: server.json("/api/runs?q=another")["runs"][0]["failed"] == 4)
+    page.until(lambda: server.json("/api/v1/runs?q=another")["runs"][0]["failed"] == 4)
     page.until(lambda: page.driver.execute_script("return String(getSelection())") == "lab/out")
     page.driver.execute_script("getSelection().removeAllRanges()")
     page.until(lambda: "4" in page.texts("#runs tbody tr:last-child td.number"))
@@ -326,9 +326,9 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
         (tmp_path / "lab" / name).mkdir(parents=True)
     server = serving(tmp_path / "lab")
     watch = {"command": "watch", "args": ["dump", "golden"], "options": {"out": "out"}}
-    job = server.json("/api/runs", 202, method="POST", body=watch)
+    job = server.json("/api/v1/runs", 202, method="POST", body=watch)
     compare = {"command": "compare", "args": ["nothing", "golden"], "options": {"out": "x"}}
-    wrong = server.json("/api/runs", 202, method="POST", body=compare)
+    wrong = server.json("/api/v1/runs", 202, method="POST", body=compare)
     page.open(server, "/jobs")
     page.log_in(server)
     page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["running"])
@@ -353,13 +353,13 @@ def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
     console(page.driver)
     page.open(server, "/runs/" + lost["run"])
     assert page.text("#job") == "Job %s is queued: its run is shown here as soon as it has begun." % lost["id"]
-    server.json("/api/jobs/%s/cancel" % lost["id"], 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % lost["id"], 202, method="POST")
     page.until(lambda: page.text(".problem") == "Job %s is cancelled and left no run." % lost["id"])
     page.open(server, "/runs/" + "0" * 16)
     assert page.text(".problem") == "There is no such run."
     page.open(server, "/runs/" + compared["run"])
     assert page.text("#job").startswith("Job %s is queued" % compared["id"])
-    server.json("/api/jobs/%s/cancel" % watched["id"], 202, method="POST")
+    server.json("/api/v1/jobs/%s/cancel" % watched["id"], 202, method="POST")
     page.until(lambda: page.rows() > 0 and page.text("#verdict .verdict") == "pass")
     # Those of runs that were not there, and nothing of what came then.
     assert all("404" in line for line in console(page.driver))

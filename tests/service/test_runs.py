@@ -39,9 +39,9 @@ def test_a_finished_run_is_as_its_result_json_says(serving, finished):
     for name in ("rows", "passed", "failed", "not_compared", "expected_absent"):
         assert run[name] == result["summary"][name]
     assert (run["model"], run["devices"], run["steps"]) == ("net", ["0"], ["0"])
-    full = server.json("/api/runs/" + run["id"])
+    full = server.json("/api/v1/runs/" + run["id"])
     assert full["summary"] == result["summary"] and full["limits"] == result["limits"]
-    rows = server.json("/api/runs/%s/rows" % run["id"])
+    rows = server.json("/api/v1/runs/%s/rows" % run["id"])
     assert rows["last_id"] == max(row["id"] for row in rows["rows"]) == full["last_id"] == full["void"] + len(rows["rows"])
     without = [{name: value for name, value in row.items() if name not in ("id", "final")} for row in rows["rows"]]
     assert sorted(map(json.dumps, without)) == sorted(map(json.dumps, result["rows"]))
@@ -54,7 +54,7 @@ def test_rows_come_in_pages(serving, live, row):
     (run,) = server.runs()
     seen, after = [], 0
     while True:
-        page = server.json("/api/runs/%s/rows?after=%d&limit=3" % (run["id"], after))
+        page = server.json("/api/v1/runs/%s/rows?after=%d&limit=3" % (run["id"], after))
         if not page["rows"]:
             assert page["last_id"] == after
             break
@@ -112,15 +112,15 @@ def test_the_list_is_filtered_and_paged(serving, live, row, tmp_path):
     for name, verdict in (("first", "pass"), ("second", "fail"), ("third", "pass")):
         live(name).put(row(1, verdict=verdict))
     server = serving(tmp_path / "lab")
-    assert [run["failed"] for run in server.json("/api/runs?q=second")["runs"]] == [1]
-    assert server.json("/api/runs?verdict=fail")["total"] == 1
-    assert server.json("/api/runs?verdict=none")["total"] == 2
-    pages = [server.json("/api/runs?limit=1&offset=%d" % offset) for offset in range(4)]
+    assert [run["failed"] for run in server.json("/api/v1/runs?q=second")["runs"]] == [1]
+    assert server.json("/api/v1/runs?verdict=fail")["total"] == 1
+    assert server.json("/api/v1/runs?verdict=none")["total"] == 2
+    pages = [server.json("/api/v1/runs?limit=1&offset=%d" % offset) for offset in range(4)]
     assert [page["total"] for page in pages] == [3] * 4 and [len(page["runs"]) for page in pages] == [1, 1, 1, 0]
     assert len({page["runs"][0]["id"] for page in pages[:3]}) == 3
-    assert server.json("/api/runs?q=nowhere") == {"runs": [], "total": 0}
+    assert server.json("/api/v1/runs?q=nowhere") == {"runs": [], "total": 0}
     for wrong in ("limit=-1", "limit=x", "offset=1.5", "verdict=good", "limit=" + "9" * 30):
-        assert server.json("/api/runs?" + wrong, status=400)["error"]["kind"] == "usage"
+        assert server.json("/api/v1/runs?" + wrong, status=400)["error"]["kind"] == "usage"
 
 
 def test_what_is_no_run_is_not_shown(serving, live, row, tmp_path):
@@ -137,8 +137,8 @@ def test_what_is_no_run_is_not_shown(serving, live, row, tmp_path):
     runs = {os.path.basename(run["path"]): run for run in server.runs()}
     assert set(runs) == {"out", "noise"} and runs["out"]["error"] is None
     assert runs["noise"]["error"] and runs["noise"]["verdict"] is None
-    assert server.json("/api/runs/%s/rows" % runs["noise"]["id"], status=409)["error"]["message"]
-    assert server.json("/api/runs/" + "0" * 16, status=404)["error"]["kind"] == "not_found"
+    assert server.json("/api/v1/runs/%s/rows" % runs["noise"]["id"], status=409)["error"]["message"]
+    assert server.json("/api/v1/runs/" + "0" * 16, status=404)["error"]["kind"] == "not_found"
 
 
 def test_a_run_whose_folder_becomes_a_link_is_gone(serving, live, row, tmp_path):
@@ -148,8 +148,8 @@ def test_a_run_whose_folder_becomes_a_link_is_gone(serving, live, row, tmp_path)
     (run,) = server.runs()
     shutil.move(str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / "moved"))
     os.symlink(str(tmp_path / "outside" / "out"), str(tmp_path / "lab" / "out"))
-    assert server.ask("/api/runs/" + run["id"])[0] == 404
-    assert server.ask("/api/runs/%s/rows" % run["id"])[0] == 404
+    assert server.ask("/api/v1/runs/" + run["id"])[0] == 404
+    assert server.ask("/api/v1/runs/%s/rows" % run["id"])[0] == 404
 
 
 def test_metrics(serving, live, row, tmp_path):
@@ -160,10 +160,10 @@ def test_metrics(serving, live, row, tmp_path):
     status, headers, body = server.ask("/metrics")
     text = body.decode()
     assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert 'goldwatch_rows{run="%s",verdict="pass"} 1\n' % run["id"] in text
-    assert 'goldwatch_failures{run="%s"} 1\n' % run["id"] in text
+    assert 'goldwatch_rows{run="%s",name="lab/out",verdict="pass"} 1\n' % run["id"] in text
+    assert 'goldwatch_failures{run="%s",name="lab/out"} 1\n' % run["id"] in text
     for name in ("goldwatch_lag_seconds", "goldwatch_bytes"):
-        assert '%s{run="%s"} ' % (name, run["id"]) in text
+        assert '%s{run="%s",name="lab/out"} ' % (name, run["id"]) in text
 
 
 def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
@@ -187,24 +187,24 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
         settle(merge)
         assert next(data for data in told if data["rows"] > 17)["passed"] == 17
         metrics = server.ask("/metrics")[2].decode()
-        assert 'goldwatch_rows{run="%s",verdict="pass"} 17' % run["id"] in metrics
+        assert 'goldwatch_rows{run="%s",name="lab/all",verdict="pass"} 17' % run["id"] in metrics
         for host in hosts:
             host.finish()
         merge.stop("test")
         merge.follow()
         merge.finish()
     (run,) = server.runs()
-    full = server.json("/api/runs/" + run["id"])
+    full = server.json("/api/v1/runs/" + run["id"])
     assert run["stored"] == 1 < run["rows"]
-    steps = server.json("/api/runs/%s/steps?limit=1" % run["id"])
+    steps = server.json("/api/v1/runs/%s/steps?limit=1" % run["id"])
     assert steps["steps"][0]["count"] in (1, 2, 4) and "CosineSimilarity" in steps["metrics"]
     left = steps["unstored"]
     assert len({(one["host"], one["device"], one["step"]) for one in left}) == len(left) > 1
     assert sum(one["rows"] for one in left) == run["rows"] - run["stored"]
     assert sum(one["passed"] for one in left) == run["passed"]
-    (drawn,) = server.json("/api/runs/%s/overview" % run["id"])["models"]
+    (drawn,) = server.json("/api/v1/runs/%s/overview" % run["id"])["models"]
     assert (drawn["model"], drawn["steps"], len(drawn["ops"])) == ("net", ["3", "4", "9"], 5)
     assert drawn["worst"] == [[0.001, 0.001, None], *[[0.001, None, None]] * 3, [None, None, 0.001]]
-    table = server.ask("/api/runs/%s/files/step_op.csv" % run["id"])[2]
+    table = server.ask("/api/v1/runs/%s/files/step_op.csv" % run["id"])[2]
     assert table.startswith(b"Step,Model,OpName,TensorIndex,Metric,Devices,Worst,Mean")
     assert run["state"] == "finished" and run["rows"] == 18 and all(run[name] == full["summary"][name] for name in expected)

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import ssl
 import stat
@@ -17,7 +18,7 @@ import pytest
 from in_process import run_here
 from service_client import TOKEN
 
-SHELLS = ("/healthz", "/api/runs", "/nothing")
+SHELLS = ("/healthz", "/api/v1/runs", "/nothing")
 
 
 @pytest.fixture
@@ -28,12 +29,12 @@ def server(serving, live, row, tmp_path):
 
 def test_a_token_is_needed_for_everything_but_health(server):
     assert server.ask("/healthz", token=False)[0] == 200
-    for path in ("/api/runs", "/api/openapi.json", "/metrics", "/api/nothing", "/api/runs?token=" + TOKEN):
+    for path in ("/api/v1/runs", "/api/v1/openapi.json", "/metrics", "/api/v1/nothing", "/api/v1/runs?token=" + TOKEN):
         status, headers, _ = server.ask(path, token=False)
         assert (path, status, headers["WWW-Authenticate"]) == (path, 401, "Bearer")
-    status, _, body = server.ask("/api/runs", token=False, headers={"Authorization": "Bearer wrong"})
+    status, _, body = server.ask("/api/v1/runs", token=False, headers={"Authorization": "Bearer wrong"})
     assert status == 401 and b"not the service's token" in body
-    assert server.ask("/api/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0] == 401
+    assert server.ask("/api/v1/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0] == 401
 
 
 def test_only_its_own_names_are_answered(server):
@@ -57,10 +58,10 @@ def test_a_target_in_absolute_form_is_one_as_well(server):
     own = b"127.0.0.1:%d" % server.port
     request = b"GET http://%s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n"
     token = b"Authorization: Bearer %s\r\n" % TOKEN.encode()
-    assert server.raw(request % (own, b"/api/runs?limit=1", own, token)).startswith(b"HTTP/1.1 200")
+    assert server.raw(request % (own, b"/api/v1/runs?limit=1", own, token)).startswith(b"HTTP/1.1 200")
     assert server.raw(request % (own, b"", own, b"")).startswith(b"HTTP/1.1 200")
-    assert server.raw(request % (own, b"/api/runs", own, b"")).startswith(b"HTTP/1.1 401")
-    assert server.raw(request % (b"evil.example", b"/api/runs", own, token)).startswith(b"HTTP/1.1 421")
+    assert server.raw(request % (own, b"/api/v1/runs", own, b"")).startswith(b"HTTP/1.1 401")
+    assert server.raw(request % (b"evil.example", b"/api/v1/runs", own, token)).startswith(b"HTTP/1.1 421")
 
 
 def test_pages_of_other_origins_get_nothing(server):
@@ -72,11 +73,11 @@ def test_pages_of_other_origins_get_nothing(server):
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ):
-        for path in ("/api/runs", "/metrics"):
+        for path in ("/api/v1/runs", "/metrics"):
             assert (headers, server.ask(path, headers=headers)[0]) == (headers, 403)
         assert server.ask("/login", "POST", {"token": TOKEN}, headers)[0] == 403
-    assert server.ask("/api/runs", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})[0] == 200
-    assert server.ask("/api/runs", headers={"Sec-Fetch-Site": "none"})[0] == 200
+    assert server.ask("/api/v1/runs", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})[0] == 200
+    assert server.ask("/api/v1/runs", headers={"Sec-Fetch-Site": "none"})[0] == 200
 
 
 def test_what_every_answer_carries(server):
@@ -101,17 +102,33 @@ def test_a_cookie_stands_for_the_token(server):
     assert cookie.startswith(name) and "HttpOnly" in cookie and "samesite=strict" in cookie.lower() and "Path=/" in cookie
     assert TOKEN not in cookie
     sent = {"Cookie": "other=1; " + cookie.partition(";")[0]}
-    assert server.ask("/api/runs", token=False, headers=sent)[0] == 200
-    assert server.ask("/api/runs", token=False, headers={"Cookie": name + "wrong"})[0] == 401
-    assert server.ask("/api/runs", token=False, headers={"Cookie": name + TOKEN})[0] == 401
+    assert server.ask("/api/v1/runs", token=False, headers=sent)[0] == 200
+    assert server.ask("/api/v1/runs", token=False, headers={"Cookie": name + "wrong"})[0] == 401
+    assert server.ask("/api/v1/runs", token=False, headers={"Cookie": name + TOKEN})[0] == 401
+    # What other services of the same host have left there is in nobody's way.
+    assert server.ask("/api/v1/runs", token=False, headers={"Cookie": 'a[b]="x; y=; ' + cookie.partition(";")[0]})[0] == 200
     # What is sent by a cookie needs a header that no form can send.
-    assert server.ask("/api/runs", "POST", {}, token=False, headers=sent)[0] == 403
+    assert server.ask("/api/v1/runs", "POST", {}, token=False, headers=sent)[0] == 403
 
 
 def test_many_wrong_tokens_are_answered_429(server):
-    found = [server.ask("/api/runs", token=False, headers={"Authorization": "Bearer %d" % number})[0] for number in range(11)]
+    cookie = login(server)[1].partition(";")[0]
+    found = [server.ask("/api/v1/runs", token=False, headers={"Authorization": "Bearer %d" % number})[0] for number in range(11)]
     assert found == [401] * 10 + [429]
-    assert server.ask("/api/runs")[0] == 200
+    # The right one is looked at no more than a wrong one: an answer would tell it from others. Who is logged in stays so.
+    assert server.ask("/api/v1/runs")[0] == 429 and login(server)[0] == 429
+    assert server.ask("/api/v1/runs", token=False, headers={"Cookie": cookie})[0] == 200
+
+
+def test_guesses_at_once_are_no_more_than_guesses_one_by_one(server):
+    import concurrent.futures
+
+    def guess(number):
+        return server.ask("/login", "POST", {"token": "guess-%d" % number}, token=False)[0]
+
+    with concurrent.futures.ThreadPoolExecutor(30) as pool:
+        found = list(pool.map(guess, range(60)))
+    assert (found.count(401), found.count(429)) == (10, 50)
 
 
 def test_login_takes_json_only(server):
@@ -123,7 +140,19 @@ def test_login_takes_json_only(server):
 def test_bodies_are_bounded(server):
     assert server.ask("/login", "POST", b"x" * 65537, {"Content-Type": "application/json"})[0] == 413
     head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
-    assert server.raw(head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
+    chunked = head + b"Transfer-Encoding: chunked\r\n"
+    assert server.raw(chunked + b"Connection: close\r\n\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
+    # However long a body of unknown length is, no more is read of it than of any other.
+    assert server.raw(chunked + b"\r\n" + b"1000\r\n" + (b"x" * 4096 + b"\r\n1000\r\n") * 40).startswith(b"HTTP/1.1 413")
+    # One that does not end is waited for a moment only, and nothing else is asked on its connection.
+    answer = server.raw(chunked + b"\r\n5\r\nhello\r\n")
+    assert answer.startswith(b"HTTP/1.1 411") and b"connection: close" in answer.lower()
+    # Where the first of these ends, a proxy may see otherwise: the second is none of ours.
+    second = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port
+    answer = server.raw(chunked + b"Content-Length: 5\r\n\r\n0\r\n\r\n" + second)
+    assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1 and b"not both" in answer
+    answer = server.raw(chunked + b"\r\n0\r\n\r\n" + second)
+    assert answer.startswith(b"HTTP/1.1 411") and answer.count(b"HTTP/1.1") == 1
     assert server.raw(head + b"Content-Length: -5\r\n\r\n").startswith(b"HTTP/1.1 400")
     assert server.raw(b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n").startswith(b"HTTP/1.1 4")
     assert server.ask("/healthz")[0] == 200
@@ -137,6 +166,32 @@ def test_silent_and_slow_clients_are_ended(server):
     assert server.raw(head + b"Content-Length: 50\r\n\r\n{").startswith(b"HTTP/1.1 408")
 
 
+def test_who_goes_in_the_middle_of_a_body_leaves_one_line_in_the_log(server):
+    import socket
+
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+        connection.sendall(head % server.port)
+    server.until(lambda: "POST /login 400 " in server.read(server.err))
+    assert "Traceback" not in server.read(server.err)
+
+
+def test_slow_bodies_keep_nobody_out(server):
+    """More of them than there are connections: who is idle or still sends makes room."""
+    import socket
+
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{" % server.port
+    slow = []
+    try:
+        for _ in range(1100):
+            slow.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            slow[-1].sendall(head)
+        assert server.ask("/healthz")[0] == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
 def test_two_hundred_idle_connections_keep_nobody_out(server):
     import socket
 
@@ -144,7 +199,7 @@ def test_two_hundred_idle_connections_keep_nobody_out(server):
     try:
         for _ in range(200):
             idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
-        assert server.ask("/api/runs")[0] == 200
+        assert server.ask("/api/v1/runs")[0] == 200
     finally:
         for connection in idle:
             connection.close()
@@ -153,19 +208,23 @@ def test_two_hundred_idle_connections_keep_nobody_out(server):
 def test_without_a_token_anyone_here_reads_and_nobody_sends(serving, live, row, tmp_path):
     live("out").put(row(1))
     server = serving(tmp_path / "lab", token=None)
-    assert server.ask("/api/runs")[0] == 200
-    assert server.json("/api/runs", method="POST", body={}, status=403)["error"]["kind"] == "forbidden"
+    assert server.ask("/api/v1/runs")[0] == 200
+    assert server.json("/api/v1/runs", method="POST", body={}, status=403)["error"]["kind"] == "forbidden"
     assert server.ask("/login", "POST", {"token": ""})[0] == 403
 
 
 def test_the_log_has_no_secrets(server):
     login(server)
-    server.ask("/api/runs?secret=in-the-query", headers={"Cookie": "goldwatch-1=in-the-cookie"})
+    server.ask("/api/v1/runs?secret=in-the-query", headers={"Cookie": "goldwatch-1=in-the-cookie"})
     server.ask("/a%0Anew%20line%1b[31m")
+    server.ask("/healthz", token=False, headers={"X-Forwarded-For": "203.0.113.9"})
     server.end()
     log = server.read(server.err) + server.read(server.out)
-    assert TOKEN not in log and "in-the" not in log and "\x1b" not in log and "GET /api/runs 200" in log
-    assert "Traceback" not in log
+    assert TOKEN not in log and "in-the" not in log and "\x1b" not in log
+    assert "127.0.0.1 token GET /api/v1/runs 200" in log and "/a%0Anew%20line%1B%5B31m" in log
+    assert "Traceback" not in log and "203.0.113.9" not in log
+    line = next(line for line in log.splitlines() if "GET /healthz" in line)
+    assert re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO: 127\.0\.0\.1 - GET /healthz 200 \d+ ms\Z", line), line
 
 
 HANGS = """
@@ -187,7 +246,7 @@ def test_it_ends_though_a_disk_does_not_answer(serving, live, row, tmp_path, mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = serving(tmp_path / "lab")
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
-        connection.request("GET", "/api/runs/%s/rows" % server.runs()[0]["id"], headers={"Authorization": "Bearer " + server.token})
+        connection.request("GET", "/api/v1/runs/%s/rows" % server.runs()[0]["id"], headers={"Authorization": "Bearer " + server.token})
         until(lambda: os.path.exists(asked))
         assert server.end() == 0
 
@@ -204,11 +263,24 @@ def test_it_ends_at_sigterm_with_0(server):
         (["--listen", "8470"], 2, "address"),
         (["--listen", "::1:8470"], 2, "brackets"),
         (["--listen", "127.0.0.1:99999"], 2, "port"),
-        (["--behind-proxy", "--token-file", "token"], 2, "public URL"),
-        (["--public-url", "https://a.example"], 2, "proxy"),
-        (["--behind-proxy", "--public-url", "https://a.example"], 2, "token"),
-        (["--behind-proxy", "--public-url", "a.example", "--token-file", "token"], 2, "URL"),
-        (["--behind-proxy", "--public-url", "http://a.example", "--token-file", "token"], 2, "https://"),
+        (["--public-url", "https://a.example"], 2, "token"),
+        (["--public-url", "a.example", "--token-file", "token"], 2, "URL"),
+        (["--public-url", "http://a.example", "--token-file", "token"], 2, "https://"),
+        (["--public-url", "https://a.example/runs", "--token-file", "token"], 2, "/runs"),
+        (["--public-url", "https://a.example/gw/../x", "--token-file", "token"], 2, "path"),
+        (["--public-url", "https://a.example/gw?x=1", "--token-file", "token"], 2, "URL"),
+        (["--public-url", "https://a.example:99999", "--token-file", "token"], 2, "URL"),
+        (["--public-url", "https://user:word@a.example", "--token-file", "token"], 2, "URL"),
+        (["--trusted-proxy", "proxy.example"], 2, "address or a network"),
+        (["--trusted-proxy", "unix"], 2, "--socket"),
+        (["--socket", "s", "--listen", "127.0.0.1:0"], 2, "one of them"),
+        (["--socket", "token"], 4, "no socket"),
+        (["--socket", "nowhere/s"], 4, "cannot listen"),
+        (["--socket", "s" * 200], 4, "107 bytes"),
+        (["--notify", "https://a.example/hook"], 2, "--token-file"),
+        (["--notify", "ftp://a.example/hook", "--token-file", "token"], 2, "to notify"),
+        (["--token-file", "short"], 4, "at least 16"),
+        (["--token-file", "twice"], 4, "line 2"),
         (["--token-file", "missing"], 4, "missing"),
         (["--token-file", "empty"], 4, "token"),
         (["--tls-key", "token"], 2, "--tls-cert"),
@@ -218,6 +290,8 @@ def test_it_ends_at_sigterm_with_0(server):
 def test_unsafe_or_wrong_options_are_refused_in_one_sentence(tmp_path, options, code, said):
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "empty").write_text("")
+    (tmp_path / "short").write_text("fifteen-letters")
+    (tmp_path / "twice").write_text("a view %s\nb view %s\n" % (TOKEN, TOKEN))
     done = run_here(["goldwatch", "serve", ".", *options], tmp_path)
     assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
 
@@ -229,14 +303,14 @@ def test_a_missing_root_and_a_taken_port_are_told(server, tmp_path):
 
 
 def test_a_token_that_others_may_read_is_warned_of(tmp_path):
-    from goldwatch.service.access import token_warnings
+    from goldwatch.service.tokens import Tokens
 
     path = tmp_path / "token"
-    path.write_text("short")
+    path.write_text(TOKEN)
     os.chmod(str(path), 0o644)
-    assert len(token_warnings(str(path), "short")) == 2
+    assert len(Tokens(str(path)).warnings) == 1
     os.chmod(str(path), stat.S_IRUSR)
-    assert token_warnings(str(path), TOKEN) == []
+    assert Tokens(str(path)).warnings == []
 
 
 def test_tls(serving, tmp_path, until, monkeypatch):
@@ -255,7 +329,7 @@ def test_tls(serving, tmp_path, until, monkeypatch):
 
     with socket.create_connection(("127.0.0.1", server.port)):
         context = ssl.create_default_context(cafile=str(certificate))
-        request = urllib.request.Request("https://127.0.0.1:%d/api/runs" % server.port, headers={"Authorization": "Bearer " + TOKEN})
+        request = urllib.request.Request("https://127.0.0.1:%d/api/v1/runs" % server.port, headers={"Authorization": "Bearer " + TOKEN})
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             assert answer.status == 200
     assert not server.raw(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
@@ -273,10 +347,10 @@ def test_tls(serving, tmp_path, until, monkeypatch):
 
 def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
     (tmp_path / "lab").mkdir()
-    server = serving(tmp_path / "lab", "--behind-proxy", "--public-url=https://goldwatch.example.org")
-    assert server.ask("/api/runs", headers={"Host": "127.0.0.1:%d" % server.port})[0] == 421
+    server = serving(tmp_path / "lab", "--public-url=https://goldwatch.example.org")
+    assert server.ask("/api/v1/runs", headers={"Host": "127.0.0.1:%d" % server.port})[0] == 421
     own = {"Host": "goldwatch.example.org", "Origin": "https://goldwatch.example.org"}
-    assert server.ask("/api/runs", headers=own)[0] == 200
+    assert server.ask("/api/v1/runs", headers=own)[0] == 200
     status, headers, _ = server.ask("/login", "POST", {"token": TOKEN}, own)
     assert status == 200 and headers["Set-Cookie"].startswith("goldwatch-443=") and "Secure" in headers["Set-Cookie"]
 

@@ -27,7 +27,7 @@ def test_its_command_is_understood():
     program, name, *words = shlex.split(unit()["Service"]["ExecStart"])
     assert os.path.basename(program) == "goldwatch" and name == "serve"
     given = goldwatch.get_command(click.Context(goldwatch), name).make_context(name, words).params
-    assert given["behind_proxy"] and given["public_url"] and given["token_file"] and given["listen"].startswith("127.0.0.1:")
+    assert given["public_url"] and given["token_file"] and given["listen"].startswith("127.0.0.1:")
 
 
 def test_jobs_outlive_the_server_and_a_stop_is_no_failure():

@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import jsonschema
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from goldwatch.comparing.agreement import AGREEMENT_METRICS
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.judging.by_limits import beside_limit, judge, not_applicable, number_text
 from goldwatch.judging.deciding import decides
-from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, natural_comparison, parse_limit, parse_limits
+from goldwatch.judging.limits import LIMITED, VENDOR, Limit, Limits, Subject, limits_with, natural_comparison, parse_limit, parse_limits
 from goldwatch.schemas import load_schema
 from goldwatch.statistics_dumps.numbers import MEASURES as STATISTICS
+from goldwatch.verdict.arrays import as_limits
 
 GOOD = {
     "CosineSimilarity": 0.999,
@@ -83,10 +86,10 @@ def test_whole_numbers_are_equal_or_they_are_not():
 
 
 def test_a_limit_replaces_only_its_metrics_default():
-    limits = parse_limits(["RelativeEuclideanDistance=2", " MaxAbsoluteError < 1e-3 ", "CosineSimilarity=0.9", "CosineSimilarity<0.5"])
+    limits = parse_limits(["RelativeEuclideanDistance=2", " MaxAbsoluteError < 1e-3 ", "CosineSimilarity=0.9", "CosineSimilarity>0.5"])
     assert limits.get("RelativeEuclideanDistance") == Limit("RelativeEuclideanDistance", "<", 2.0)
     assert limits.get("MaxAbsoluteError") == Limit("MaxAbsoluteError", "<", 1e-3)
-    assert limits.get("CosineSimilarity") == Limit("CosineSimilarity", "<", 0.5)
+    assert limits.get("CosineSimilarity") == Limit("CosineSimilarity", ">", 0.5)
     assert limits.get("WorstSliceDistance") == Limits().get("WorstSliceDistance")
     assert limits.get("MaxRelativeError") is None
     assert list(limits.metrics) == [name for name in MEASURES if name in limits.metrics]
@@ -204,9 +207,8 @@ def test_limits_that_only_equal_tensors_meet_are_met_by_them(text, metric, equal
     [
         ("RelativeEuclideanDistance<=0.25", 0.25, 0.26),
         ("CosineSimilarity>=0.5", 0.5, 0.49),
-        ("CosineSimilarity<=-1", -1.0, -0.99),
-        ("DifferentElements>=1", 1.0, 0.99),
-        ("MaxAbsoluteError>=2", 2.0, 1.9),
+        ("CosineSimilarity>=-1", -1.0, -1.01),
+        ("DifferentElements<=0.5", 0.5, 0.51),
     ],
 )
 def test_a_limit_with_an_equals_sign_is_met_by_its_own_value(text, inside, outside):
@@ -239,10 +241,40 @@ def test_a_limit_that_no_tensor_can_meet_is_a_usage_error(text, why):
     assert parse_limit("Mine=-1", ("Mine",)).possible
 
 
+BACKWARDS = [
+    ("CosineSimilarity<1", "of CosineSimilarity larger values are better", "CosineSimilarity>=1"),
+    ("CosineSimilarity<=0.99", "of CosineSimilarity larger", "CosineSimilarity>0.99"),
+    ("type=Softmax:MaxAbsoluteError>0.1", "of MaxAbsoluteError smaller values are better", "type=Softmax:MaxAbsoluteError<0.1"),
+    ("RelativeEuclideanDistance>=0", "of RelativeEuclideanDistance smaller", "RelativeEuclideanDistance<=0"),
+    ("DifferentElements>0.5", "of DifferentElements smaller", "DifferentElements<=0.5"),
+    ("MeanDifference>-1", "of MeanDifference smaller", "MeanDifference<=0"),
+    ("Top1Agreement<0.9", "of Top1Agreement larger", "Top1Agreement>=0.9"),
+]
+
+
+@pytest.mark.parametrize("text, why, meant", BACKWARDS)
+def test_a_limit_that_asks_for_what_is_worse_is_a_usage_error_that_says_what_may_be_meant(text, why, meant):
+    with pytest.raises(UsageError) as caught:
+        parse_limit(text, AGREEMENT_METRICS)
+    assert "the wrong way round" in caught.value.message and why in caught.value.message and caught.value.exit_code == 2
+    assert "'%s'" % meant in caught.value.hint
+    assert str(parse_limit(meant, AGREEMENT_METRICS)) == meant
+    key, _, plain = text.rpartition(":")
+    metric, comparison, value = re.match(r"(\w+)([<>]=?)(.*)", plain).groups()
+    with pytest.raises(InputError, match="the wrong way round") as caught:
+        limits_with({"rules": [{"op": "a", metric: {comparison: float(value)}}]}, AGREEMENT_METRICS)
+    with pytest.raises(UsageError, match="the wrong way round"):
+        as_limits(Limits((Limit(metric, comparison, float(value)),)))
+    # Of a metric of one's own nothing is known.
+    assert parse_limit(plain.replace(metric, "Mine"), ("Mine",)).met(float(value)) is ("=" in comparison)
+
+
 @settings(deadline=None)
-@given(st.sampled_from(LIMITED), st.sampled_from(["<", ">", "=", "<=", ">="]), st.floats(allow_nan=False))
+@given(st.sampled_from(LIMITED), st.sampled_from(["natural", "=", "equal"]), st.floats(allow_nan=False))
 def test_limits_survive_their_document_and_meet_the_schema(metric, sign, value):
-    comparison = natural_comparison(metric) if sign == "=" else sign
+    natural = natural_comparison(metric)
+    comparison = natural if sign != "equal" or "=" in natural else natural + "="
+    sign = "=" if sign == "=" else comparison
     assume(Limit(metric, comparison, value).possible)
     limits = parse_limits(["%s%s%r" % (metric, sign, value), "op=a*:%s%s0.5" % (metric, sign), "type=b:MeanRelativeError<2"])
     assert limits.get(metric).value == value

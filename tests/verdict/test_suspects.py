@@ -223,3 +223,22 @@ def test_an_operator_that_cannot_be_computed_and_did_nothing_is_not_exchanged_wi
     scene.op("plus", "AddOwn", ["relu5"], (scene.golden["relu5"] + offset).astype(np.float32), scene.made["relu5"].astype(np.float32))
     suspect = only(scene.compare()[1])
     assert suspect["op"] == "plus" and kinds(suspect) == ["did-nothing"]
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_batch_normalisation_may_cancel_and_one_that_alone_leaves_its_limits_is_wrong(scene, random, wrong):
+    """An offset takes most of a channel away, so that its error is 14 times larger; or another channel is 10 % too large."""
+    chain(scene, random, 6)
+    source = scene.ops[-1]["name"]
+    sides = [side[source].astype(np.float32) for side in (scene.golden, scene.made)]
+    for side in sides:
+        side[:, 5] = 3 + 0.07 * side[:, 5]
+    scene.op("wide", "Identity", [source], sides[0], half(sides[1]))
+    outputs = [side["wide"].astype(np.float32) for side in (scene.golden, scene.made)]
+    for side in outputs:
+        side[:, 5] = (side[:, 5] - 3) / 0.07
+    if wrong:
+        outputs[1][:, 9] *= 1.1
+    scene.op("bn", "BNInference", ["wide"], *outputs)
+    _, summary, _ = scene.compare(*(["--limit", "WorstSliceDistance=0.02"] if wrong else []))
+    assert [one["op"] for one in summary["suspects"]] == (["bn"] if wrong else [])

@@ -156,7 +156,9 @@ class Evidence:
             placed_pair = sample.pair(self.dtype, self.letters)
             if _alike(placed_pair, expected):
                 placed = find_patterns(placed_pair, background)
-                found += [finding for finding in placed if finding.kind in _PLACED or "axis" in finding.detail]
+                found += [_of_sample(finding) for finding in placed if finding.kind in _PLACED or "axis" in finding.detail]
+        # Elements that are counted in a sample are not those of the tensor.
+        found = [finding for finding in found if "elements" not in finding.detail]
         note = " (in samples of its %d elements)" % self.geometry.count
         return [Finding(each.kind, each.share, each.sentence + note, each.detail) for each in found]
 
@@ -232,6 +234,14 @@ def slots(geometry: Geometry, sums: Sequence[Array]) -> Optional[Array]:
     block = dict(geometry.layout.blocks)[letter]
     along = sums[geometry.letters.index(letter)]
     return np.bincount(np.arange(len(along)) % block, weights=along, minlength=block)
+
+
+def _of_sample(finding: Finding) -> Finding:
+    """Return a finding of a sample as one of the tensor: the indices of a part are the sample's, and are not told."""
+    if "part" not in finding.detail or "within" not in finding.detail:
+        return finding
+    detail = {"axis": finding.detail["axis"]}
+    return Finding(finding.kind, finding.share, "in some indices of axis %s %s" % (detail["axis"], finding.detail["within"]), detail)
 
 
 def _of_parts(finding: Finding, rank: int) -> bool:

@@ -77,7 +77,7 @@ class Difference:
         keep = np.isfinite(x) & np.isfinite(y)
         with np.errstate(invalid="ignore", over="ignore"):
             keep &= ~((np.abs(y) >= MASK) & (np.abs(x - y) <= 2.0**-7 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
-        self.kept = keep
+        self.kept, self.background = keep, background
         self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
         # One scale for both: squares of the largest float32 and of the smallest must stay numbers.
         top = float(max(np.abs(self.x).max(initial=0.0), np.abs(self.y).max(initial=0.0)))

@@ -16,14 +16,16 @@ _PROFILE_ELEMENTS = 1 << 16
 _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
 _SMALL_PART = 8
+_PLAINLY_WRONG = 0.01
+"""Of the largest error, what shows between which indices a part lies: a rounding elsewhere is smaller."""
 # Of what x is, as squares: of unrelated values a shift leaves twice as much, of others that its numbers tell next to nothing.
 _UNLIKE = 0.5
 
 
 def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
-    """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels permuted, all shifted."""
+    """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels permuted, all or a part shifted."""
     found = [_swapped(d, letters), _flipped(d, letters), _permuted(d, letters), _shifted(d, letters)]
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in found if finding is not None] or _part_shifted(d, letters)
 
 
 def _swapped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
@@ -81,6 +83,13 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         fits = float(rest[moved_there].sum()) <= (1.0 - CLAIMED) * float(error[moved_there].sum())
         share = d.share(float(rest.sum()), 0)
         if share >= CLAIMED and fits and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise):
+            rolled = _rolled(other)
+            if rolled and len(other) < size:
+                sentence = "indices %d to %d of axis %s hold the golden's values shifted by %+d within them"
+                sentence %= (moved_there[0], moved_there[-1], letters[axis], rolled)
+                within = "the target holds the golden's values shifted along it"
+                part = [moved_there[0], moved_there[-1]]
+                return Finding("shift", share, sentence, {"axis": letters[axis], "part": part, "within": within})
             shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
             if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(moved_there):
                 # What they hold still stands in its own place too.
@@ -89,6 +98,14 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
             return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})
     return None
+
+
+def _rolled(other: Sequence[Tuple[int, int]]) -> int:
+    """Return by how much some indices in a row go round among themselves; 0 where they do not, and for two, which are exchanged."""
+    first, size = other[0][0], len(other)
+    step = (first - other[0][1]) % size
+    round_about = size > 2 and all(index == first + n and source == first + (n - step) % size for n, (index, source) in enumerate(other))
+    return (step if step <= size // 2 else step - size) if round_about else 0
 
 
 def _channel_axes(shape: Sequence[int]) -> Iterator[int]:
@@ -125,6 +142,36 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     if not helps_most(d.x[here] - d.y[there], d.e[here], d.noise):
         return None
     return claimed("shift", best[0], sentence, by=list(best[1]))
+
+
+def _part_shifted(d: Difference, letters: Sequence[str]) -> List[Finding]:
+    """What is wrong shifted by itself: the indices along one axis between which it lies, or elements in a row, whatever their axes."""
+    wrong = np.abs(d.e) > max(d.noise, _PLAINLY_WRONG * float(np.abs(d.e).max(initial=0.0)))
+    for axis, size in enumerate(wrong.shape):
+        first, last = _ends(wrong.any(axis=tuple(other for other in range(wrong.ndim) if other != axis)))
+        if last - first + 1 == size:
+            continue
+        at = (slice(None),) * axis + (slice(first, last + 1),)
+        found = _shifted(Difference(d.x[at], d.y[at], d.background), letters)
+        if found is not None:
+            which = "index %d" % first if first == last else "indices %d to %d" % (first, last)
+            sentence = "in %s of axis %s %s" % (which, letters[axis], found.sentence)
+            detail = {"axis": letters[axis], "part": [first, last], "within": found.sentence}
+            return [Finding("shift", found.share, sentence, detail)]
+    first, last = _ends(wrong.reshape(-1))
+    part = slice(first, last + 1)
+    found = _shifted(Difference(d.x.reshape(-1)[part], d.y.reshape(-1)[part], d.background), "0") if wrong.ndim > 1 else None
+    if found is None:
+        return []
+    sentence = "elements %d to %d of %d, counted in the golden's order, are the golden's shifted by %+d"
+    detail = {"part": [first, last], "elements": found.detail["by"][0]}
+    return [Finding("shift", found.share, sentence % (first, last, wrong.size, found.detail["by"][0]), detail)]
+
+
+def _ends(wrong: Array) -> Tuple[int, int]:
+    """Return the first and the last of the places that are wrong; at least one is."""
+    places = np.flatnonzero(wrong)
+    return int(places[0]), int(places[-1])
 
 
 def _steps(d: Difference) -> Iterator[Tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from ...comparing.row import FAIL, PASS
 from ...dumps.place import Place
 from ...elements import element_count
 from ...judging.computed import RIGHT, UNKNOWN, Judged
-from ...recomputing.measured import OwnError
-from ..inputs import BAD, Inputs
+from ..inputs import BAD, GOOD, Inputs, InputState
 from ..observations import ObservedOp, several_times
 from ..seen import Observation
 from ..words import percent
@@ -28,7 +27,9 @@ _PER_DECADE = 15.0
 _PLAINLY = 0.03
 """The relative distance from which on an operator is plainly wrong: the default limit of float16."""
 _PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
-"""The score from which on a convolution or MatMul that could not be computed is a suspect: on public networks healthy ones reach 8."""
+"""The score from which on an operator that may cancel and could not be computed is a suspect: on public networks healthy ones reach 8."""
+_WITH_OFFSETS = ("batchnorm", "bninference")
+"""Words in the types of operators that add an offset to each channel, which cancels what it is added to as sums of products do."""
 _FACTOR_SHARE, _FACTOR_ELEMENTS = 0.95, 16
 """The share of an error along the golden values, of so many elements at least, that noise does not reach: of 16 not once in 10^8."""
 _MOST_PLACES = 2
@@ -79,8 +80,7 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
         one = judged.get((op.place, op.name, output.number))
         if one is None or one.state == UNKNOWN or one.own is None or (op.place, op.name) in several:
-            if multiplies(op.type) and SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and not _is_a_factor(output):
-                # How much a sum of products cancels is not known here.
+            if SUSPECT_SCORE < estimates.scores[number] <= _PLAIN_PRODUCT and _may_cancel(op, output, feeding.inputs[number]):
                 changes[number] = replace(estimates.of_output(number), score=SUSPECT_SCORE)
             continue
         entry = estimates.of_output(number)
@@ -95,9 +95,20 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_fol
             # What its producer wrote is not what it read: a dump of another run.
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
-        told = Told(sentence_of(one.own, one.assumed))
+        told = Told(sentence_of(one))
         changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False)
     return estimates.changed(changes)
+
+
+def _may_cancel(op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> bool:
+    """Tell whether an output may be as far from golden data as it is because its sums cancel: how much they do is not known here.
+
+    Not where it alone leaves its limits: no error that healthy networks have grows so.
+    """
+    if not multiplies(op.type) and not any(word in op.type.lower() for word in _WITH_OFFSETS):
+        return False
+    diverges = output.verdict == FAIL and bool(inputs) and all(state.state == GOOD for state in inputs)
+    return not diverges and not _is_a_factor(output)
 
 
 def _is_a_factor(output: Observation) -> bool:
@@ -112,19 +123,19 @@ def _score(one: Judged) -> float:
     return min(_CONVICTED + _PER_DECADE * math.log10(max(one.times, 1.0)), HIGHEST_SCORE)
 
 
-def sentence_of(own: OwnError, assumed: bool = False) -> str:
-    """Return what a computed output says of its operator, with its numbers.
-
-    Parameters
-    ----------
-    assumed
-        It was computed of the network's input that golden data hold: the device's was not dumped.
-    """
-    whose = "the golden input (the device's was not dumped)" if assumed else "the device's own inputs"
+def sentence_of(one: Judged) -> str:
+    """Return what a computed output says of its operator, with its error's numbers; why it is not known where it was not computed."""
+    own = one.own
+    if own is None:
+        return one.reason
+    whose = "the golden input (the device's was not dumped)" if one.assumed else "the device's own inputs"
     if own.odd:
         which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
         return "%s finite where what is computed of %s is not, or the reverse" % (which, whose)
     if own.unequal:
         return "%d of its %d values do not follow from %s" % (own.unequal, own.elements, whose)
+    if one.factor:
+        said = "its output is %.5g times what is computed of %s" % (own.factor, whose)
+        return "%s; of such a factor rounding explains %s" % (said, percent(one.factor))
     said = "its output differs by %s from what is computed of %s" % (percent(own.distance), whose)
     return "%s; rounding explains %s" % (said, percent(own.explained))

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...comparing.median import median
 from ...comparing.patterns import AlignedPair, distinct_values, lattice_step
 from ...comparing.patterns.finding import MASK, Difference
 from ...comparing.row import FAIL
 from ...elements import element_count
-from ...judging.computed import RIGHT, Judged
-from ...recomputing.by_golden import normalises
 from ...tensors.rounding import ulp
 from ..inputs import GOOD, joined
 from ..observations import ObservedOp
-from ..seen import FACTOR_SHARE, Observation
+from ..seen import Observation
 from ..words import percent
 from .chance import independent, scatter
-from .computed import Key
 from .estimated import Estimate, Estimates, Told
-from .expected import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
+from .expected import HOPELESS, PRIOR_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .feeding import Kind
 from .outliers import each_by_itself, ordinary
 
@@ -39,20 +35,17 @@ _HIGHEST = 2.0 * _SURE
 _FEW = 256
 _COARSER = 4.0
 _ELEMENTS = 32768
-_ENOUGH_ALIKE = 2
 _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")
 
 
-def looked_at(estimates: Estimates, read: Read, judged: Mapping[Key, Judged]) -> Estimates:
+def looked_at(estimates: Estimates, read: Read) -> Estimates:
     """Return the estimates, some of them raised or lowered by what their tensors tell.
 
     Parameters
     ----------
     read
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
-    judged
-        What computing said of outputs: those need no second look, but of normalisations their common factors are compared.
     """
     found: Dict[int, Estimate] = {}
     for number in _most_urgent(estimates):
@@ -62,20 +55,7 @@ def looked_at(estimates: Estimates, read: Read, judged: Mapping[Key, Judged]) ->
         if not made.suspect:
             made = _sampled(made, read)
         found[number] = made
-    looked = estimates.changed(found)
-    factors = _factors(looked, judged)
-    return looked.changed({number: _of_factor(number, factors, looked) for number in factors})
-
-
-def _factors(estimates: Estimates, judged: Mapping[Key, Judged]) -> Dict[int, float]:
-    """Return the common factors of the outputs of normalisations, by number."""
-    feeding = estimates.feeding
-    found: Dict[int, float] = {}
-    for number in np.flatnonzero(feeding.of_kinds(lambda kind: normalises(kind.op_type))).tolist():
-        one = judged.get((feeding.ops[number].place, feeding.ops[number].name, feeding.outputs[number].number))
-        if one is not None and one.state == RIGHT and one.own is not None:
-            found[number] = one.own.factor
-    return found
+    return estimates.changed(found)
 
 
 def _most_urgent(estimates: Estimates) -> List[int]:
@@ -120,28 +100,6 @@ def _by_chance(entry: Estimate, read: Read) -> Estimate:
     spread, count = entry.normal.spread, element_count(entry.output.shape)
     usual, real = (math.hypot(spread, scatter(number)) for number in (count, min(count, independent(pair.golden))))
     return replace(entry, score=entry.score * usual / real)
-
-
-def _of_factor(number: int, factors: Mapping[int, float], found: Estimates) -> Estimate:
-    """Return the estimate of a normalisation, accused where a common factor tells it from the network's others: another epsilon."""
-    entry = found.of_output(number)
-    ops = found.feeding.ops
-    alike = [other for other in factors if ops[other].type == entry.op.type and ops[other].name != entry.op.name]
-    if len(alike) < _ENOUGH_ALIKE or entry.suspect:
-        return entry
-    others = np.array([factors[other] for other in alike])
-    middle = median(others)
-    usual = math.hypot(rounding(entry.output.dtype, entry.output.rms), sum_noise(entry.output.dtype))
-    spread = max(FACTOR_SHARE * usual, 1.4826 * median(np.abs(others - middle)))
-    off = abs(factors[number] - middle)
-    score = math.log(off / spread) / RARE_SPREAD if off > 0 < spread else 0.0
-    if not score > SUSPECT_SCORE:
-        return entry
-    sentence = "its output is %.5g times what is computed of the device's own inputs, that of other %s operators %.5g times" % (
-        factors[number], entry.op.type, middle,
-    )  # fmt: skip
-    came_in = math.sqrt(max(entry.distance**2 - off**2, 0.0))
-    return replace(entry, score=min(score, _HIGHEST), follows=False, told=Told(sentence, "scale"), inherited=came_in)
 
 
 def _sampled(entry: Estimate, read: Read) -> Estimate:

@@ -43,6 +43,19 @@ def rounded(values: Array, dtype: str) -> Array:
         return np.where(np.isfinite(values), cut, values)
 
 
+def cut_off(values: Array, dtype: str) -> Array:
+    """Return float32 values that the type holds, those between two of them brought nearer to 0."""
+    near = rounded(values, dtype)
+    if near.dtype != np.float32 or dtype == "float32":
+        return near
+    if dtype == "float16":
+        nearer = np.nextafter(near.astype(np.float16), np.float16(0)).astype(np.float32)
+    else:
+        nearer = (near.view(np.uint32) - np.uint32(0x10000)).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(near) & (np.abs(near) > np.abs(values)), nearer, near)
+
+
 def short(values: Array) -> Array:
     """Return float32 values with 10 bits of mantissa."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
@@ -134,8 +147,9 @@ class Device:
 
     def one(self, op: Op, store: Store, change: Change = RIGHT) -> List[Array]:
         """Return what an op writes: what it makes, in its outputs' types."""
+        to_type = cut_off if self.habit.cut and op.nodes else rounded
         return [
-            rounded(array, out.dtype) for array, out in zip(self.raw(op, store, change), op.outputs)
+            to_type(array, out.dtype) for array, out in zip(self.raw(op, store, change), op.outputs)
         ]
 
     def run(self, data: Optional[Dict[str, Array]] = None) -> Store:
@@ -177,7 +191,8 @@ class Device:
                     for index, (name, array) in enumerate(feeds.items())
                 }
             if half_sums or self.habit.half_sums:
-                found = _half_summed(node, feeds, self.lowered.opset)
+                to_type = cut_off if self.habit.cut else rounded
+                found = _half_summed(node, feeds, self.lowered.opset, to_type)
                 if found is not None:
                     return [found]
         if self.habit.sharp and node.op_type in _CURVES:
@@ -187,19 +202,20 @@ class Device:
         return run_node(node, feeds, self.lowered.opset)
 
 
-def _half_summed(node: Any, feeds: Dict[str, Array], opset: int) -> Optional[Array]:
-    """Return a convolution or a product of matrices whose sums are rounded to float16 every few
+def _half_summed(
+    node: Any, feeds: Dict[str, Array], opset: int, to_type: Callable[[Array, str], Array]
+) -> Optional[Array]:
+    """Return a convolution or a product of matrices whose sums are brought to float16 every few
     terms; None for others."""
     names = list(node.input)
     left, right = feeds[names[0]], feeds[names[1]]
     with np.errstate(all="ignore"):
         if node.op_type == "MatMul":
-            total = np.float16(0)
+            total = np.float32(0)
             for at in range(0, left.shape[-1], _TERMS):
-                total = (
-                    total + left[..., at : at + _TERMS] @ right[..., at : at + _TERMS, :]
-                ).astype(np.float16)
-            return total.astype(np.float32)
+                part = left[..., at : at + _TERMS] @ right[..., at : at + _TERMS, :]
+                total = to_type(total + part, "float16")
+            return total
         given = {entry.name: entry for entry in node.attribute}
         if (
             node.op_type != "Conv"
@@ -207,10 +223,10 @@ def _half_summed(node: Any, feeds: Dict[str, Array], opset: int) -> Optional[Arr
             or ("group" in given and given["group"].i != 1)
         ):
             return None
-        total = np.float16(0)
+        total = np.float32(0)
         for at in range(0, left.shape[1], _TERMS):
             part = {names[0]: left[:, at : at + _TERMS], names[1]: right[:, at : at + _TERMS]}
             if len(names) > 2:
                 part[names[2]] = feeds[names[2]] * np.float32(at == 0)
-            total = (total + run_node(node, part, opset)[0]).astype(np.float16)
-        return total.astype(np.float32)
+            total = to_type(total + run_node(node, part, opset)[0], "float16")
+        return total

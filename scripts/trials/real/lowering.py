@@ -90,6 +90,8 @@ class Habit(NamedTuple):
         float16, bfloat16, float32, or hf32: float32 whose cube units keep 10 bits of mantissas.
     half_sums
         Sums of products in float16, 16 terms at a time.
+    cut
+        What an op makes, and partial sums in float16, are cut off, not rounded: all shrink.
     fold, fuse, blocks
         Batch normalisation and biases go into the filters; activations into the convolution before;
         chains of vector operators
@@ -111,6 +113,7 @@ class Habit(NamedTuple):
 
     precision: str = "float16"
     half_sums: bool = False
+    cut: bool = False
     fold: bool = True
     fuse: bool = True
     blocks: bool = True

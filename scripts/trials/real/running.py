@@ -51,6 +51,13 @@ HABITS: Dict[str, Habit] = {
     "f32-told": Habit("float32", weights=True, told=True, five=False, fractal=False, sharp=True),
     "hf32": Habit("hf32", weights=True, told=True),
 }
+OTHER_HABITS: Dict[str, Habit] = {
+    "f16-cut": Habit(cut=True),
+    "bf16-cut": Habit("bfloat16", cut=True, weights=True, told=True, fuse=False),
+    "f16-sums-cut": Habit(half_sums=True, cut=True, told=True),
+}
+"""Devices that are only tried where they are asked for."""
+ALL_HABITS = {**HABITS, **OTHER_HABITS}
 FORMS = ("all", "output", "bare")
 """``all``: dumps with inputs. ``output``: without. ``bare``: without, and golden data do not tell
 where the original model is."""
@@ -85,7 +92,7 @@ def parse_run(text: str) -> Run:
     if (
         len(parts) not in (4, 6)
         or parts[0] not in NETS
-        or parts[2] not in HABITS
+        or parts[2] not in ALL_HABITS
         or parts[3] not in FORMS
     ):
         raise ValueError("%r is not the name of a run: NET/INPUT/HABIT/FORM[/FAULT/SEED]" % text)
@@ -129,7 +136,7 @@ class Scene:
         model = model_of(net, options.cache)
         if model is None:
             raise LookupError("%s cannot be had" % net)
-        self.model, self.folder, self.habit, self.options = model, folder, HABITS[habit], options
+        self.model, self.folder, self.habit, self.options = model, folder, ALL_HABITS[habit], options
         self.net, self.number = net, number
         self.feeds = NETS[net].feed(number)
         self.lowered: Lowered = lower(model, self.feeds, self.habit)

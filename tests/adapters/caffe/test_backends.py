@@ -25,8 +25,8 @@ def test_auto_prefers_caffe_where_it_can_be_imported(standin_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH")
     chosen = choose_backend("auto", sys.executable)
     assert chosen.backend == "numpy"
-    assert chosen.notes == ["backend numpy: Caffe was not used: caffe in %s: ModuleNotFoundError: No module named 'caffe'" % sys.executable]
-    with pytest.raises(EnvironmentProblem, match="no backend to run the model: caffe in"):
+    assert chosen.notes == ["backend numpy: Caffe was not used: no module caffe in %s" % sys.executable]
+    with pytest.raises(EnvironmentProblem, match="no backend to run the model: no module caffe in"):
         choose_backend("caffe", sys.executable)
 
 

@@ -16,7 +16,7 @@ from goldwatch.adapters.caffe.image_size import image_size
 from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
 from goldwatch.adapters.caffe.input_plan import plan_batches
 from goldwatch.adapters.caffe.inputs import load_item, random_input
-from goldwatch.adapters.caffe.netinputs import net_inputs, transform_of
+from goldwatch.adapters.caffe.netinputs import NetInput, net_inputs, transform_of
 from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt import Document
@@ -162,7 +162,7 @@ def test_dimensions_are_judged_before_anything_is_unpacked(tmp_path, monkeypatch
         np.save(str(tmp_path / "x.npy"), X)
         load("data=%s/x.npy" % tmp_path, limit=100)
     with pytest.raises(InputError, match="input data: an array of shape .1000000, 1000000. needs"):
-        random_input(1, "data", (1000000, 1000000), 0)
+        random_input(1, NetInput("data", (1000000, 1000000), 0, 0), 0)
 
 
 def png(width, height, data=b""):
@@ -240,12 +240,13 @@ def test_missing_and_repeated_inputs(tmp_path):
 
 
 def test_random_is_the_same_everywhere():
-    got = random_input(5, "x", (2, 3), 0)
+    x = NetInput("x", (2, 3), 0, 0)
+    got = random_input(5, x, 0)
     np.testing.assert_allclose(got, np.random.RandomState([5, 0]).standard_normal((2, 3)).astype(np.float32))
-    assert not np.array_equal(got, random_input(5, "x", (2, 3), 1))
-    assert not np.array_equal(got, random_input(6, "x", (2, 3), 0))
+    assert not np.array_equal(got, random_input(5, x, 1))
+    assert not np.array_equal(got, random_input(6, x, 0))
     with pytest.raises(UsageError, match="no shape"):
-        random_input(5, "x", (), 0)
+        random_input(5, NetInput("x", (), 0, 0), 0)
 
 
 def test_images(tmp_path):

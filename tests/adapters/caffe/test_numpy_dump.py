@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import fake_h5py
 import numpy as np
 import pytest
 from caffe_formulas import INPUT, X, manifest_of, values_of
@@ -48,7 +49,7 @@ def test_resblock_is_what_real_caffe_computes(resblock, tmp_path, monkeypatch):
     assert manifest["backend"] == result["backend"] == "numpy"
     assert np.__version__ in manifest["backend_version"]
     # The choice is told in one line, and in the manifest.
-    assert manifest["backend_reason"].startswith("Caffe was not used: caffe in %s: ModuleNotFoundError" % sys.executable)
+    assert manifest["backend_reason"].startswith("Caffe was not used: no module caffe in %s" % sys.executable)
     assert result["notes"] == ["backend numpy: " + manifest["backend_reason"]] and "\n" not in result["notes"][0]
     dump(DumpOptions(*files, str(tmp_path / "asked"), specs, backend="numpy"))
     assert manifest_of(tmp_path / "asked")["backend_reason"] == "it was asked for"
@@ -147,7 +148,7 @@ def test_repeated_fields_of_a_type_of_ones_own_are_lists(tmp_path):
 OWN = """import numpy as np
 
 def Double(bottoms, blobs, parameters, name):
-    print("nobody hears this")
+    print("doubled", name)
     return [bottoms[0] * parameters.get("factor", 2), bottoms[0].astype(np.float64) + len(blobs)]
 """
 
@@ -155,7 +156,9 @@ def Double(bottoms, blobs, parameters, name):
 @pytest.mark.parametrize(
     ("layer", "told"),
     [
-        ('type: "FacesData" top: "q"', r"layer p \(FacesData\): the type is not known \(if it reads data, put an Input layer"),
+        ('type: "Faces" bottom: "x" top: "q"', r"layer p \(Faces\): the type is not known"),
+        ('type: "Python" bottom: "x" top: "q"', r"layer p \(Python\): its code is Python of its own"),
+        ('type: "ReLU6" bottom: "x" top: "q" power_param { power: 2 }', r"parameter power_param \(line 2\) is not known"),
         (
             'type: "Dropout" bottom: "x" top: "p" dropout_param { sample_weights_test: true }',
             "sample_weights_test .line 2. draws other values",
@@ -197,6 +200,23 @@ def test_layers_of_ones_own(tmp_path, caffemodel):
     for wrong in (["Double"], ["Double=own.txt"], [spec, spec]):
         with pytest.raises(UsageError, match="`layer`"):
             run(tmp_path, text, model, "i", layer_files=wrong)
+    with pytest.raises(UsageError, match="`layer`: the net has no layer of type Dubble") as caught:
+        run(tmp_path, text, model, "i", layer_files=[spec, spec.replace("Double=", "Dubble=")])
+    assert caught.value.hint.endswith("this one's are Double, Input")
+
+
+def test_what_layers_of_ones_own_print_goes_to_stderr(tmp_path, capfd):
+    text = INPUT + 'layer { name: "p" type: "Double" bottom: "x" top: "p" top: "q" }\n'
+    run(tmp_path, text, layer_files=["Double=" + written(tmp_path / "own.py", OWN)])
+    assert capfd.readouterr() == ("", "doubled p\n")
+
+
+def test_fields_that_change_nothing(tmp_path):
+    """A layer of BVLC's reads its own parameters alone, and a branch's field may say what BVLC's Caffe does anyway."""
+    text = INPUT + 'layer { name: "p" type: "Pooling" bottom: "x" top: "p" pooling_param { kernel_size: 2 } %s }\n'
+    text += 'layer { name: "d" type: "Dropout" bottom: "p" top: "d" dropout_param { sample_weights_test: false } }\n'
+    plain, more = run(tmp_path, text % "")[1], run(tmp_path, text % "convolution_param { pad: 1 } loss_param { }", out="more")[1]
+    np.testing.assert_array_equal(plain["d", 0], more["d", 0])
 
 
 DATA = (
@@ -230,6 +250,13 @@ def test_data_layers_are_inputs(tmp_path, caffemodel):
         ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 is_color: false }", (2, 1, 5, 4)),
         ("ImageData' image_data_param { batch_size: 2 new_height: 5 new_width: 4 } transform_param { crop_size: 3 }", (2, 3, 3, 3)),
         ("MemoryData' memory_data_param { batch_size: 2 channels: 2 height: 3 width: 4 }", (2, 2, 3, 4)),
+        (
+            "AnnotatedData' transform_param { resize_param { height: 5 width: 4 } } annotated_data_param { label_map_file: 'l' } "
+            "data_param { batch_size: 2 }",
+            (2, 3, 5, 4),
+        ),
+        ("ImageSegData' image_data_param { batch_size: 2 label_type: PIXEL } transform_param { crop_size: 5 }", (2, 3, 5, 5)),
+        ("DenseImageData' dense_image_data_param { batch_size: 1 new_height: 5 new_width: 4 }", (1, 3, 5, 4)),
     ],
 )
 def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
@@ -245,10 +272,98 @@ def test_shapes_of_data_layers(tmp_path, caffemodel, layer, shape):
     assert "not checked with backend opencv: the opencv backend does not compute this net" in result["check"]["told"]
 
 
+def test_data_layers_of_branches_are_inputs(tmp_path):
+    """Whatever a layer without bottoms is called, it reads or makes data; its files may have other shapes than its parameters tell."""
+    relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }\n'
+    for layer in ("Python' python_param { module: 'faces' layer: 'Faces' }", "RoIData'", "VideoData' video_data_param { batch_size: 9 }"):
+        text = "layer { name: 'd' top: 'x' top: 'label' type: '%s }\n" % layer + relu
+        kind = layer.split("'")[0]
+        with pytest.raises(UsageError, match=r"no file for the net's input x \(which layer d of type %s would read\)$" % kind):
+            run(tmp_path, text, inputs=())
+        (tmp_path / "x.png").write_bytes(b"")
+        with pytest.raises(InputError, match="an image cannot fill an input whose shape the prototxt does not tell"):
+            run(tmp_path, text, out="r", inputs=["x=%s" % (tmp_path / "x.png")])
+        with pytest.raises(UsageError, match=r"input x \(which layer d of .* would read\) has no shape in the prototxt"):
+            run(tmp_path, text, out="r", inputs=(), seed=1)
+        np.testing.assert_array_equal(run(tmp_path, text, force=True)[1]["r", 0], np.maximum(X, 0))
+    text = 'layer { name: "d" type: "Data" top: "x" transform_param { crop_size: 227 } data_param { batch_size: 1 } }\n'
+    assert run(tmp_path, text + relu, out="other")[1]["r", 0].shape == X.shape
+    np.save(str(tmp_path / "one.npy"), np.zeros((3, 227, 227), np.float32))
+    one = ["x=%s" % (tmp_path / "one.npy")]
+    assert run(tmp_path, text + relu, out="one", inputs=one)[1]["r", 0].shape == (1, 3, 227, 227)
+
+
+def test_tops_behind_the_first_that_the_net_computes_from(tmp_path):
+    text = 'layer { name: "d" type: "HDF5Data" top: "x" top: "y" top: "label" hdf5_data_param { source: "s" batch_size: 2 } }\n'
+    text += 'layer { name: "e" type: "Eltwise" bottom: "x" bottom: "y" top: "e" }\n'
+    text += 'layer { name: "l" type: "EuclideanLoss" bottom: "e" bottom: "label" top: "l" }\n'
+    with pytest.raises(UsageError, match="no file for the net's input y "):
+        run(tmp_path, text)
+    np.save(str(tmp_path / "y.npy"), X)
+    _, values = run(tmp_path, text, inputs=["%s=%s" % (blob, tmp_path / (blob + ".npy")) for blob in "xy"])
+    np.testing.assert_array_equal(values["e", 0], X + X)
+    assert set(values) == {("d", 0), ("d", 1), ("e", 0)}
+
+
+def test_what_reads_labels_alone_need_not_be_known(tmp_path):
+    """The SSD branch's DetectionEvaluate, for instance, which is not run without labels."""
+    text = DATA + 'layer { name: "v" type: "DetectionEvaluate" bottom: "f" bottom: "label" top: "v" }\n'
+    np.save(str(tmp_path / "l.npy"), [0, 1])
+    specs = ["x=%s" % (tmp_path / "x.npy")]
+    assert set(run(tmp_path, text, inputs=specs)[1]) == {("d", 0), ("f", 0)}
+    with pytest.raises(InputError, match=r"layer v \(DetectionEvaluate\): the type is not known"):
+        run(tmp_path, text, inputs=specs + ["label=%s" % (tmp_path / "l.npy")], out="p")
+
+
+@pytest.mark.parametrize("sizes", ["shape { dim: 2 dim: 3 } shape { dim: 2 dim: 3 }", "num: 2 channels: 3 height: 1 width: 1"])
+def test_dummy_data(tmp_path, sizes):
+    """One value is what Caffe fills it with; random numbers are an input."""
+    fillers = "data_filler { value: 2.5 } data_filler { type: 'gaussian' }"
+    text = "layer { name: 'd' type: 'DummyData' top: 'x' %s dummy_data_param { %s %s } }\n"
+    text += "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+    values = run(tmp_path, text % ("", sizes.split(" shape")[0], fillers[:26]), inputs=())[1]
+    assert values["r", 0].size == 6 and (values["r", 0] == 2.5).all()
+    values = run(tmp_path, text % ("", sizes.split(" shape")[0], ""), out="p", seed=3, inputs=())[1]
+    assert not values["r", 0].any()
+    both = text % ("top: 'y'", sizes, fillers) + "layer { name: 'e' type: 'Eltwise' bottom: 'r' bottom: 'y' top: 'e' }"
+    with pytest.raises(UsageError, match="no file for the net's input y "):
+        run(tmp_path, both, out="q", inputs=())
+    assert len(np.unique(run(tmp_path, both, out="q", seed=3, inputs=())[1]["e", 0])) == 6
+
+
+def test_random_regions_places_and_beginnings(tmp_path):
+    """Not any number is the number of a picture or of a row: random inputs are such that the net can be tried."""
+    text = 'input: "x" input_shape { dim: 1 dim: 8 dim: 14 dim: 14 } input: "rois" input_shape { dim: 9 dim: 5 }\n'
+    text += 'input: "words" input_shape { dim: 3 dim: 2 } input: "cont" input_shape { dim: 3 dim: 2 }\n'
+    text += 'layer { name: "p" type: "PSROIPooling" bottom: "x" bottom: "rois" top: "p" '
+    text += "psroi_pooling_param { spatial_scale: 0.0625 output_dim: 2 group_size: 2 } }\n"
+    text += 'layer { name: "q" type: "ROIPooling" bottom: "x" bottom: "rois" top: "q" '
+    text += "roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0.03125 } }\n"
+    text += 'layer { name: "e" type: "Embed" bottom: "words" top: "e" embed_param { input_dim: 7 num_output: 4 } }\n'
+    text += 'layer { name: "l" type: "LSTM" bottom: "e" bottom: "cont" top: "l" recurrent_param { num_output: 5 } }\n'
+    _, values = run(tmp_path, text, inputs=(), seed=2, random_weights=2)
+    rois = values["rois", 0]
+    assert not rois[:, 0].any() and (rois[:, 3:] >= rois[:, 1:3]).all() and rois.min() >= 0 and 12 * 8 < rois.max() < 14 * 16
+    assert (values["p", 0] != 0).any() and set(np.unique(values["cont", 0])) == {0, 1}
+    words = values["words", 0]
+    assert (words == np.floor(words)).all() and words.min() >= 0 and words.max() < 7 and values["l", 0].shape == (3, 2, 5)
+
+
 def _v0(name, blobs):
     old = b"".join(field(number, size) for number, size in zip((1, 2, 3, 4), (1, 1) + blobs[0].shape))
     body = field(1, name) + field(2, b"innerproduct") + field(50, old + field(5, blobs[0].astype("<f4").tobytes()))
     return field(2, field(1, body))
+
+
+def test_words_of_branches_in_old_nets(tmp_path):
+    """DeconvNet's and DeepLab's nets are of the V1 form; what only writes files computes nothing."""
+    text = 'input: "x" input_dim: 2 input_dim: 4 input_dim: 6 input_dim: 5\n'
+    text += 'layers { name: "b" type: BN bottom: "x" top: "b" bn_param { bn_mode: INFERENCE } }\n'
+    text += 'layers { name: "i" type: INTERP bottom: "b" top: "i" strict_dim: false interp_param { zoom_factor: 2 } }\n'
+    text += 'layers { name: "m" type: MAT_WRITE bottom: "i" mat_write_param { prefix: "m" } }\n'
+    result, values = run(tmp_path, text, random_weights=1, backend="numpy")
+    assert values["i", 0].shape == (2, 4, 11, 9) and result["notes"] == []
+    assert {"tensor": "m", "reason": "the layer has no top"} in manifest_of(tmp_path / "o")["skipped"]
 
 
 def test_a_net_and_weights_of_the_oldest_form(tmp_path):
@@ -286,47 +401,22 @@ def test_weights_of_old_files(tmp_path):
         run(tmp_path, text, str(tmp_path / "wrong.caffemodel"), "w", backend="numpy")
 
 
-class _Group(dict):
-    def get(self, name):
-        found = self
-        for part in name.split("/"):
-            found = dict.get(found, part)
-        return found
-
-
-class _Dataset:
-    dtype = np.dtype("float32")
-
-    def __init__(self, array):
-        self.array = array
-
-    def __getitem__(self, key):
-        return self.array
-
-
 def test_hdf5_weights(tmp_path, monkeypatch):
-    path = tmp_path / "w.h5"
-    path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    path = fake_h5py.write(tmp_path / "w.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(EnvironmentProblem, match="HDF5 weights, and h5py cannot be imported") as caught:
-        StoredWeights(str(path))
+        StoredWeights(path)
     assert "pip install h5py" in caught.value.hint
-
-    class Module:
-        @staticmethod
-        def File(name, mode):
-            assert (name, mode) == (str(path), "r")
-            blobs = {"1": _Dataset(np.ones(2)), "0": _Dataset(np.zeros((2, 3)))}
-            return {"data": _Group(a=_Group(blobs, b=_Group({"0": _Dataset(np.full(4, 7.0))}), c=_Group()))}
-
-    monkeypatch.setitem(sys.modules, "h5py", Module)
-    stored = StoredWeights(str(path))
+    module = fake_h5py.module_of({"a": [np.zeros((2, 3)), np.ones(2)], "a/b": [np.full(4, 7.0)], "a/c": []})
+    monkeypatch.setitem(sys.modules, "h5py", module)
+    stored = StoredWeights(path)
     assert [array.shape for array in stored("a")] == [(2, 3), (2,)]
     np.testing.assert_array_equal(stored("a/b")[0], np.full(4, 7, np.float32))
     assert stored("a/c") is None and stored("z") is None
-    Module.File = staticmethod(lambda name, mode: {})
+    assert {name: len(blobs) for name, blobs in read_weights(path).items()} == {"a": 2, "a/b": 1}
+    module.File = staticmethod(lambda name, mode: {})
     with pytest.raises(FormatError, match="no HDF5 weights of Caffe"):
-        StoredWeights(str(path))
+        StoredWeights(path)
 
 
 def test_two_backends_are_compared(tmp_path):

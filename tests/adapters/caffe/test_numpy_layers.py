@@ -235,6 +235,15 @@ def test_regions(seed, scale):
     near(made, right)
 
 
+def test_the_largest_value_of_a_region_with_nan():
+    """The source begins at -FLT_MAX and asks whether a value is larger, which NaN and -inf never are."""
+    x = np.array([[[[np.nan, 2.0], [np.nan, -np.inf]], [[np.nan, np.nan], [np.nan, np.nan]]]], np.float32)
+    body = "roi_pooling_param { pooled_h: 2 pooled_w: 1 }"
+    made = by_numpy("ROIPooling", body, [x, np.array([[0, 0, 0, 1, 1]])])[0]
+    lowest = np.finfo(np.float32).min
+    np.testing.assert_array_equal(made, [[[[2.0], [lowest]], [[lowest], [lowest]]]])
+
+
 def test_a_region_of_no_picture():
     for picture in (-1, 2):
         with pytest.raises(InputError, match="region 0 is in picture %d; a region is the number of one of 2 pictures" % picture):
@@ -415,7 +424,7 @@ def test_recurrent_weights_have_the_shapes_that_the_operators_take():
         ("Python", "python_param { module: 'rpn' layer: 'Proposal' }", r"layer L \(Python\): its code is Python of its own"),
         ("Proposal", "", r"layer L \(Proposal\): the type is not known"),
         ("ReLU", "relu_param { negative_slop: 1 }", r"layer L \(ReLU\): parameter relu_param.negative_slop \(line 2\) is not known"),
-        ("ReLU", "pooling_param { }", r"layer L \(ReLU\): parameter pooling_param \(line 2\) is not known"),
+        ("ReLU", "permute_param { }", r"layer L \(ReLU\): parameter permute_param \(line 2\) is not known"),
         ("Pooling", "pooling_param { pool: MEDIAN kernel_size: 2 }", r"layer L \(Pooling\) cannot be computed.*MEDIAN"),
         ("Convolution", "convolution_param { kernel_size: 3 }", r"\(Convolution\): its weights cannot be told: KeyError: 'num_output'"),
         ("InnerProduct", "inner_product_param { num_output: 3 }", r"\(InnerProduct\) has weights of shape \[2\], the net needs \[3, 12\]"),

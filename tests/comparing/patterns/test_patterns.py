@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns import KINDS, AlignedPair, find_patterns
+from goldwatch.comparing.patterns import KINDS, AlignedPair, find_patterns, walk
+from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.tensor import Tensor
 
 SHAPES = [(1, 16, 8, 8), (2, 32, 5, 7), (1, 64, 4, 4), (3, 8, 6, 6), (1, 12, 10, 11)]
 SHAPES += [(1, 24, 32), (64, 48), (128, 16), (2, 9, 33), (40, 50)]
@@ -89,6 +91,57 @@ def test_the_numbers_in_the_sentences() -> None:
     assert permutation.detail["from"][1] == 3 and permutation.detail["from"][3] == 1
     nan = find_patterns(pair_of(replaced(golden, 1, 5, np.nan), golden))[0]
     assert nan.detail["first"] == [0, 5, 0, 0] and "64 of 1024" in nan.sentence
+
+
+def part_rolled(values, start, stop, step):
+    flat = values.reshape(-1).copy()
+    flat[start:stop] = np.roll(flat[start:stop], step)
+    return flat.reshape(values.shape)
+
+
+PARTS = {
+    "half by one": (0, 0.5, 1, "shifted by +1"),
+    "half by sixteen": (0.5, 1.0, 16, "+16"),
+    "half by half of it": (0, 0.5, 0.25, "shifted by"),
+    "all by half": (0, 1.0, 0.5, "shifted by"),
+    "a third back": (1 / 3, 2 / 3, -5, "-5"),
+}
+
+
+@pytest.mark.parametrize("after", [0.0, 2.0], ids=["all", "behind a ReLU"])
+@pytest.mark.parametrize("part", sorted(PARTS))
+@pytest.mark.parametrize("shape", [(1, 16, 12, 12), (2, 18, 8, 6), (1, 3, 40, 40), (1, 64, 7, 7), (4, 96), (1, 32, 64)], ids=str)
+def test_a_part_that_is_shifted_by_itself_is_a_shift(shape, part, after) -> None:
+    golden = golden_of(shape)
+    golden = np.maximum(golden, 0) if after else golden
+    start, stop, step, said = PARTS[part]
+    step = int(step * golden.size) if isinstance(step, float) else step
+    first = find_patterns(pair_of(part_rolled(golden, int(start * golden.size), int(stop * golden.size), step), golden))[0]
+    # Two of which each holds the other's are exchanged; that says as much.
+    assert first.kind == "shift" or "2 of" in first.sentence, first.sentence
+    assert first.share >= 0.9 and (said in first.sentence or first.kind != "shift")
+
+
+@pytest.mark.parametrize("step", [1, 16])
+def test_of_a_large_tensor_the_indices_of_a_sample_are_not_told(step) -> None:
+    golden = golden_of((1, 64, 80, 80))
+    made = part_rolled(golden, 0, golden.size // 2, step).astype(np.float16)
+    target, right = Tensor.from_array(made), Tensor.from_array(golden)
+    distance = float(np.linalg.norm(made - golden) / np.linalg.norm(golden))
+    first = walk(target, right, match_layouts(target, golden.shape, None, golden.shape, None), distance).findings[0]
+    said = "in some indices of axis 1 the target holds the golden's values shifted by +%d" % step
+    assert first.kind == "shift" and first.sentence.startswith(said)
+
+
+def test_what_is_wrong_in_a_part_without_being_shifted_is_no_shift() -> None:
+    for seed in range(20):
+        golden = golden_of((1, 16, 12, 12), seed)
+        random = np.random.default_rng(seed + 100)
+        half = golden.reshape(-1)[: golden.size // 2]
+        for made in (random.permutation(half), half * np.float32(1.2), random.standard_normal(half.size), half[::-1]):
+            flat = golden.reshape(-1).copy()
+            flat[: half.size] = made
+            assert "shift" not in kinds(flat.reshape(golden.shape), golden)
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e4, 1e30])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goldwatch.netfiles.caffe_net import Net, initial_state
+from goldwatch.netfiles.caffe_params import parameters_of
 from goldwatch.netfiles.prototxt import read_document
-from goldwatch.recomputing.caffe_nodes import parameters_of
 
 LAYER = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }\nlayer { name: "l" bottom: "data" top: "l" %s }'
 

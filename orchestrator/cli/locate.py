@@ -1,0 +1,398 @@
+"""``goldwatch locate``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
+
+import click
+
+from ..cure.option_files import KEEP_DTYPE, NPU
+from ..cure.option_files import MODES as CURES
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED, UsageError
+from ..launch.program import LOG_FILE
+from ..launch.runners import RUNNERS
+from ..launch.toolkit import Atc
+from ..locate.bundle import write_bundle
+from ..locate.curing import Curing, Round
+from ..locate.narrowing import Narrowed, Narrowing, smallest_failing
+from ..locate.plan import Plan, Request, make_plan, out_of, require_place
+from ..locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search, worst
+from ..locate.shapes import shapes_text
+from ..locate.steps import Step, Steps
+from ..model.gears import without_gear
+from ..naming import printable
+from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
+from ..wording import listed, plural, size_text
+from .common import columns_of, format_option, print_json, put_line, put_wrapped, report_error, say, verbosity_options
+from .outputs import require_room
+from .result_text import verdict_line
+from .shell import shell_lines, shell_word
+
+_RAISING = tuple(mode for mode in CURES if mode != NPU)
+_UNTIL = ("inputs", "golden", "run")
+_VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
+
+
+@click.command(context_settings={"allow_interspersed_args": True})
+@click.argument("model", type=click.Path(readable=False))
+@click.argument("om", type=click.Path(readable=False))
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM …]")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input (.npy, or raw); others get random values.")
+@click.option("-o", "--out", metavar="OUT", help="Folder for all that is made.  [default: {om}_located]")
+@click.option("-f", "--om-json", "om_json", metavar="OM.json", help="The om's json, where atc is elsewhere.")
+@click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of the random values.")
+@click.option("--shapes", metavar="SHAPES", help="Of a dynamic om: x:1,3,200~224~8,224-230;y:4. A~B~STEP: a range, A-B: one and the other.")
+@click.option("--golden", metavar="GOLDEN", help="Golden data of the inputs that -i names, which are not made again then.")
+@click.option("--device", type=click.IntRange(0, 1023), default=0, show_default=True, metavar="N", help="The device that runs it.")
+@click.option("--runner", type=click.Choice(RUNNERS), help="What runs the om.  [default: the first that is there]")
+@click.option("--runner-python", metavar="PATH", help="The Python that has ais_bench, or acl.  [default: found]")
+@click.option("--python", metavar="PATH", help="The Python that has the model's framework.  [default: found]")
+@click.option("--atc", metavar="PATH", help="The compiler.  [default: found]")
+@click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]),
+              help="Which dumps stay after their comparison.  [default: failed; with --cure all]")  # fmt: skip
+@click.option("--narrow", is_flag=True, help="Then cut the culprit's part out, convert and run it, smaller and smaller.")
+@click.option("--bundle", metavar="FILE.tar", help="With the smallest part that fails, for somebody else (--narrow comes with it).")
+@click.option("--cure", "cures", is_flag=True, help="Then raise operators to float32, convert, run and judge again, until it passes.")
+@click.option("--mode", type=click.Choice(_RAISING), default=KEEP_DTYPE, show_default=True, help="With --cure: as for goldwatch cure.")
+@click.option("--budget", metavar="N|PERCENT", help="With --cure: as for goldwatch cure.")
+@click.option("--until", type=click.Choice(_UNTIL), help="End after this step.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and the commands, and start nothing.")
+@click.option("--force", is_flag=True, help="In an OUT of another search do again what has changed.")
+@format_option
+@verbosity_options
+def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **given: Any) -> int:
+    """Find the operator of OM that goes wrong first: golden data of MODEL, a run of OM with dumps, a comparison while it runs.
+
+    MODEL is a prototxt (its caffemodel beside it), a frozen .pb or a SavedModel of TensorFlow 1.15, an .onnx, or a second om, whose
+    values are golden then. OM is the .om, or its json where a program behind -- runs it; {om}, {acl_json}, {inputs}, {output},
+    {device} and {shapes} in its words stand for what they say.
+
+    \b
+    The plan is shown first, with all that is missing. Each step is a command of
+    goldwatch, atc or the runner; the same call goes on where it was stopped.
+
+    Exit code: the verdict's (0, 1, 3), 4 where something is missing, 5 where the program failed.
+
+    Example: goldwatch locate model.onnx model.om -o out
+    """
+    out = out if out is not None else out_of(om)
+    require_place(out)
+    names = ("inputs", "om_json", "weights", "seed", "shapes", "device", "runner", "runner_python", "python", "atc", "keep", "golden")
+    if given["bundle"] is not None:
+        require_room("--bundle %s" % given["bundle"], given["bundle"], out)
+    narrows = given["narrow"] or given["bundle"] is not None
+    if (narrows or given["cures"]) and given["until"] is not None:
+        raise UsageError("--until ends before --narrow, --bundle and --cure begin")
+    if given["cures"] and given["keep"] not in (None, KEEP_ALL):
+        raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
+    given["keep"] = given["keep"] or (KEEP_ALL if given["cures"] else KEEP_FAILED)
+    request = Request(model, om, out, words=program, **{name: given[name] for name in names})
+    told = _Told(given["quiet"], given["output_format"] == "json")
+    if given["dry_run"]:
+        with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
+            return _show_plan(request, folder, told)
+    existed = os.path.isdir(out)
+    os.makedirs(out, exist_ok=True)
+    try:
+        steps = Steps(out, told.step, given["force"])
+        plan = _planned(request, steps, out)
+        told.plan(plan)
+        told.refuse(plan)
+    except BaseException:
+        if not existed and not os.listdir(out):
+            os.rmdir(out)
+        raise
+    search = Search(plan, steps, told.execute, told.line)
+    search.refuse_others()
+    told.is_one_of_many = len(plan.cases) > 1
+    results: List[CaseResult] = []
+    for case in plan.cases:
+        results.append(search.do(case, given["until"]))
+        if results[-1].was_stopped:
+            search.notes.append("the run was stopped: what had come is judged; the same command runs the om again")
+            return _tell(search, results, told, given["until"], None, None)
+    failing = next((result for result in results if result.code == EXIT_FAIL), None)
+    smaller = _narrowed(search, failing, given, told) if narrows else None
+    rounds = _cured(search, failing, given, told) if given["cures"] else None
+    return _tell(search, results, told, given["until"], smaller, rounds)
+
+
+def _cured(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> List[Round]:
+    """Raise operators until it passes, and hold the last run against the first."""
+    if failing is None:
+        told.line("note: no run fails: there is nothing to mend")
+        return []
+    found = Curing(search, failing, given["mode"], given["budget"], _repeated_options(given)).rounds()
+    last = next((each for each in reversed(found) if each.located is not None), None)
+    if last is not None and last.located is not None:
+        told.execute(["diff", os.path.join(failing.folder, RUN), os.path.join(last.located, RUN)])
+    return found
+
+
+def _repeated_options(given: Any) -> List[str]:
+    """Return the options that each run of another om of the same model needs, too."""
+    names = ("device", "runner", "runner_python", "python", "atc", "keep")
+    return [word for name in names if given[name] for word in ("--" + name.replace("_", "-"), str(given[name]))]
+
+
+@dataclass
+class _Smaller:
+    """What came of a search for the smallest part that fails: the cuts, the smallest that fails alone, and the archive."""
+
+    cuts: List[Narrowed]
+    smallest: Optional[Narrowed] = None
+    bundle: Optional[str] = None
+    files: int = 0
+
+
+def _narrowed(search: Search, failing: Optional[CaseResult], given: Any, told: "_Told") -> _Smaller:
+    """Search for the smallest part that fails, and pack it."""
+    if failing is None:
+        told.line("note: no run fails: there is nothing to cut out")
+        return _Smaller([])
+    found = _Smaller(Narrowing(search, failing, _repeated_options(given)).cuts())
+    found.smallest = smallest_failing(found.cuts)
+    if given["bundle"] is not None and found.smallest is not None and search.plan.offline is not None and search.plan.runner is not None:
+        found.files = len(write_bundle(given["bundle"], found.smallest, search.plan.offline, search.plan.runner.name))
+        found.bundle = given["bundle"]
+    return found
+
+
+def _planned(request: Request, steps: Steps, out: str) -> Plan:
+    """Return the plan; the json of an om is a step like others, whose outcome is kept in ``out``."""
+
+    def make_json(name: str, om: str, atc: Atc) -> str:
+        path = os.path.join(out, JSON if name == "model" else GOLDEN_JSON)
+
+        def does(began: bool) -> int:
+            atc.to_json(om, path)
+            return EXIT_PASS
+
+        role = "the om" if name == "model" else "the golden om"
+        steps.run(Step(name, does, atc.json_command(om, path), {}, {role: om}, [path]))
+        return path
+
+    return make_plan(request, make_json)
+
+
+def _show_plan(request: Request, folder: str, told: "_Told") -> int:
+    """Show the plan and the commands of a search that is not started."""
+    quiet = _Told(True, False)
+    plan = _planned(request, Steps(folder, quiet.step), folder)
+    search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
+    commands = [] if plan.problems else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
+    if plan.atc is not None and plan.offline is not None:
+        commands.insert(0, plan.atc.json_command(request.om, os.path.join(request.out, JSON)))
+    temporary = os.path.join(folder, "")
+    commands = [[word.replace(temporary, os.path.join(request.out, "")) for word in words] for words in commands]
+    if told.as_json:
+        plan.refuse()
+        lines = [line.replace(temporary, os.path.join(request.out, "")) for line in plan.lines()]
+        print_json({"plan": lines, "steps": [{"command": words} for words in commands]})
+        return EXIT_PASS
+    for line in plan.lines():
+        put_line(line.replace(temporary, os.path.join(request.out, "")))
+    for words in commands:
+        for line in shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9):
+            put_line(line) if columns_of(sys.stdout) is None else sys.stdout.write(line + "\n")
+    told.refuse(plan)
+    return EXIT_PASS
+
+
+class _Told:
+    """What a search says, and its commands: each is parsed as if it had been typed.
+
+    Parameters
+    ----------
+    quiet
+        Say nothing but results and errors.
+    as_json
+        Only one document is printed on stdout.
+
+    Attributes
+    ----------
+    is_one_of_many
+        There are several runs: what each found is in its folder, and one table tells of all.
+    """
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self.quiet = quiet
+        self.as_json = as_json
+        self.is_one_of_many = False
+
+    def line(self, text: str) -> None:
+        """Say a line of progress, or a warning."""
+        say(text, self.quiet and not text.startswith("warning"))
+
+    def plan(self, plan: Plan) -> None:
+        """Show the plan."""
+        for line in plan.lines():
+            self.line(line)
+
+    def refuse(self, plan: Plan) -> None:
+        """Say all that is missing, each by itself; raise InputError where there is anything."""
+        if not self.as_json and len(plan.problems) > 1:
+            for number, problem in enumerate(plan.problems, 1):
+                say("%d. %s" % (number, problem.message))
+                if problem.hint:
+                    say("  hint: " + problem.hint)
+        plan.refuse(told=not self.as_json)
+
+    def step(self, command: Sequence[str], is_done: bool) -> None:
+        """Show a step's command before it is done, or that it was done before."""
+        words = [shell_word(word) for word in command]
+        for line in shell_lines(("done: " if is_done else "$ ") + words[0], words[1:], columns_of(sys.stderr) or 10**9):
+            if not self.quiet:
+                sys.stderr.write(line + "\n")
+
+    def execute(self, words: Sequence[str]) -> int:
+        """Do a command of goldwatch: of what they print only the comparison of the dumps goes to stdout."""
+        from . import goldwatch
+
+        runs, compares = words[0] == "run", words[0] == "compare"
+        silent = compares or (runs and (self.as_json or self.is_one_of_many))
+        words = list(words)
+        more = (["--format", "json"] if self.as_json and runs else []) + (["-q"] if (self.quiet or compares) and "-q" not in words else [])
+        at = words.index("--") if "--" in words else len(words)
+        words[at:at] = more
+        with _stdout(None if silent else sys.stdout if runs else sys.stderr):
+            code = goldwatch.main(args=words, prog_name="goldwatch", standalone_mode=False)
+        return code if isinstance(code, int) else EXIT_PASS
+
+
+@contextlib.contextmanager
+def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
+    """Have stdout go to a stream; to nowhere for None."""
+    if stream is not None:
+        with contextlib.redirect_stdout(stream):
+            yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+def _tell(search: Search, results: List[CaseResult], told: _Told, until: Optional[str], smaller: Optional[_Smaller],
+          rounds: Optional[List[Round]]) -> int:  # fmt: skip
+    """Print what the search came to; return the exit code: of the last round where operators were raised."""
+    code = worst(result.code for result in results)
+    cured = rounds[-1].code if rounds and rounds[-1].located is not None else code
+    if told.as_json:
+        print_json(_document(search, results, cured, smaller, rounds))
+        return cured
+    for note in search.notes:
+        told.line("note: " + note)
+    if until is not None and until != RUN:
+        put_line("%s: done up to the step %s" % (search.plan.request.out, until))
+        return code
+    for result in results if len(results) == 1 else ():
+        if result.run is not None and not result.is_shown:
+            put_wrapped(verdict_line(result.run))
+            put_wrapped(result.run.sentence)
+        if result.final is not None:
+            put_wrapped("outputs of the network: %s" % verdict_line(result.final))
+    if len(results) > 1:
+        put_line("")
+        for result in results:
+            put_line(_case_line(result))
+    if code not in _VERDICTS:
+        for result in results:
+            _tell_failure(result)
+        return code
+    _tell_end(results, code)
+    if smaller is not None:
+        _tell_smaller(smaller)
+    for number, each in enumerate(rounds or (), 1):
+        _tell_round(number, each)
+    return cured
+
+
+def _tell_round(number: int, each: Round) -> None:
+    put_wrapped("round %d: %s%s" % (number, "raised %s; " % _few(each.raised) if each.raised else "", each.sentence))
+    if each.located is not None:
+        verdict = {EXIT_PASS: "it passes", EXIT_FAIL: "it still fails"}.get(each.code, "it is incomplete")
+        put_wrapped("  run again: %s (%s)" % (verdict, each.located))
+
+
+def _tell_smaller(smaller: _Smaller) -> None:
+    for cut in smaller.cuts:
+        verdict = {EXIT_PASS: "passes alone", EXIT_FAIL: "fails alone"}.get(cut.code, "incomplete")
+        put_line("  %s: %s (%s)" % (_few(cut.layers), verdict, cut.folder))
+    if smaller.smallest is not None:
+        put_wrapped("smallest part that fails alone: %s (%s)" % (_few(smaller.smallest.layers), smaller.smallest.folder))
+    elif smaller.cuts:
+        put_wrapped("no part fails alone: the fault needs what is around it")
+    if smaller.bundle is not None:
+        put_wrapped("bundle: %s: %s, %s" % (smaller.bundle, plural(smaller.files, "file"), size_text(os.path.getsize(smaller.bundle))))
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed([printable(name) for name in names], 4)
+
+
+def _tell_failure(result: CaseResult) -> None:
+    """Say on stderr why the program of a run failed, where that is known, and how it goes on."""
+    if result.code in _VERDICTS:
+        return
+    where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
+    message = result.problem.message if result.problem is not None else "its output is in %s" % os.path.join(result.folder, RUN, LOG_FILE)
+    again = "the same command goes on with the run: all before it is kept"
+    report_error("program_failed", "the run of the om failed%s: %s" % (where, message),
+                 again if result.problem is None else "%s; %s" % (result.problem.hint, again), False)  # fmt: skip
+
+
+def _case_line(result: CaseResult) -> str:
+    verdict = "program failed" if result.run is None or result.code == EXIT_PROGRAM_FAILED else result.run.summary.verdict
+    final = "" if result.final is None else ", outputs %s" % result.final.summary.verdict
+    culprit = "" if result.culprit is None else ": %s" % result.culprit
+    return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, final, culprit)
+
+
+def _tell_end(results: List[CaseResult], code: int) -> None:
+    """Print the verdict of the whole search."""
+    culprits: Dict[str, int] = {}
+    for result in results:
+        if result.culprit is not None:
+            name = without_gear(result.culprit)
+            culprits[name] = culprits.get(name, 0) + 1
+    for name, count in culprits.items():
+        put_wrapped("culprit: %s%s" % (name, " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""))
+    for result in results:
+        if result.cleared is not None:
+            put_wrapped(
+                "no operator is wrong by itself: each is right on the device's own inputs, small errors add up until %s is outside its "
+                "limits; --cure raises those that contribute most to float32" % result.cleared
+            )
+            break
+    if not culprits and code == EXIT_PASS:
+        put_wrapped("outputs agree within their limits")
+    for result in results:
+        page = os.path.join(result.folder, "report.html")
+        if os.path.isfile(page):
+            put_line("page: %s" % page)
+
+
+def _document(search: Search, results: List[CaseResult], code: int, smaller: Optional[_Smaller],
+              rounds: Optional[List[Round]]) -> Dict[str, Any]:  # fmt: skip
+    culprits = list(dict.fromkeys(result.culprit for result in results if result.culprit is not None))
+    return {
+        "out": search.plan.request.out,
+        "exit_code": code,
+        "culprits": culprits,
+        "runs": [result.document() for result in results],
+        "cuts": [_cut_document(cut) for cut in smaller.cuts] if smaller is not None else [],
+        "smallest": _cut_document(smaller.smallest) if smaller is not None and smaller.smallest is not None else None,
+        "bundle": smaller.bundle if smaller is not None else None,
+        "rounds": [each.document() for each in rounds or ()],
+        "steps": search.steps.commands,
+        "notes": list(search.notes),
+    }
+
+
+def _cut_document(cut: Narrowed) -> Dict[str, Any]:
+    return {"folder": cut.folder, "layers": list(cut.layers), "exit_code": cut.code}

@@ -1,0 +1,209 @@
+"""The model that the golden data come from: what it is, its inputs, and the command that makes golden data of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..adapters.caffe.netinputs import net_inputs
+from ..errors import InputError, MissingPath
+from ..kinds import kind as kinds
+from ..kinds.files import kind_of_file
+from ..netfiles.caffe_net import Net, initial_state
+from ..netfiles.caffe_v0 import read_upgraded
+from ..netfiles.graphdef import GraphFile, shape_at
+from ..netfiles.onnx_model import OnnxModel
+from ..netfiles.onnx_types import type_name
+from ..netfiles.wirefile import WireFile
+from ..protowire import BYTES, VARINT
+from ..submodel.weights import find_weights
+
+CAFFE, ONNX, TENSORFLOW, SAVED_MODEL, OM = "caffe", "onnx", "tf", "saved-model", "om"
+_NAMES = {CAFFE: "Caffe", ONNX: "ONNX", TENSORFLOW: "TensorFlow", SAVED_MODEL: "TensorFlow's SavedModel", OM: "a second om"}
+_KINDS = {
+    kinds.PROTOTXT: CAFFE, kinds.ONNX: ONNX, kinds.GRAPH_DEF: TENSORFLOW, kinds.SAVED_MODEL: SAVED_MODEL, kinds.OM: OM, kinds.OM_JSON: OM,
+}  # fmt: skip
+_SAVED_FILE = "saved_model.pb"
+_HINT = "give a .prototxt, a frozen .pb or a SavedModel's folder, an .onnx, or a second .om"
+# DataType of TensorFlow's types.proto.
+_TF_TYPES = {
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16",
+    19: "float16", 22: "uint32", 23: "uint64",
+}  # fmt: skip
+_SERVE, _DEFAULT_SIGNATURE = "serve", "serving_default"
+
+
+class ModelInput(NamedTuple):
+    """One input of the original model; ``shape`` has None for a dim that the model leaves open, and is None of unknown rank."""
+
+    name: str
+    dtype: str
+    shape: Optional[Tuple[Optional[int], ...]]
+
+
+@dataclass(frozen=True)
+class OriginalModel:
+    """The original model.
+
+    Attributes
+    ----------
+    kind
+        :data:`CAFFE`, :data:`ONNX`, :data:`TENSORFLOW`, :data:`SAVED_MODEL` or :data:`OM`.
+    path
+        The file; of a SavedModel its folder.
+    weights
+        Caffe's, or None.
+    inputs
+        Empty for an om: its json has to be made first.
+    """
+
+    kind: str
+    path: str
+    weights: Optional[str] = None
+    inputs: Tuple[ModelInput, ...] = ()
+
+    @property
+    def framework(self) -> str:
+        """What it is called in a sentence."""
+        return _NAMES[self.kind]
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether its images are NHWC as a rule."""
+        return self.kind in (TENSORFLOW, SAVED_MODEL)
+
+    @property
+    def files(self) -> List[str]:
+        """All files that decide its values, as far as they are known by name."""
+        if self.kind == SAVED_MODEL:
+            return [os.path.join(base, name) for base, _, names in sorted(os.walk(self.path)) for name in sorted(names)]
+        external = self.path + ".data" if os.path.isfile(self.path + ".data") else None
+        return [path for path in (self.path, self.weights, external) if path]
+
+    def golden_command(self, inputs: Dict[str, str], out: str, python: Optional[str]) -> List[str]:
+        """Return the command that makes golden data of every tensor: they serve any om of the model.
+
+        Parameters
+        ----------
+        inputs
+            An npy for each input.
+        python
+            The one that has the framework; None: it is looked for.
+        """
+        fed = [word for name, path in inputs.items() for word in ("-i", "%s=%s" % (name, path))]
+        chosen = [] if python is None else ["--python", python]
+        if self.kind == CAFFE:
+            return ["goldwatch", "golden", "caffe", "dump", self.path, *([self.weights] if self.weights else []), *fed, *chosen, "-o", out]
+        if self.kind == ONNX:
+            return ["goldwatch", "golden", "onnx", "dump", self.path, *fed, *chosen, "-o", out]
+        option = "--pb" if self.kind == TENSORFLOW else "--saved-model"
+        return ["goldwatch", "golden", "tf", "dump", option, self.path, *fed, *chosen, "-o", out]
+
+
+def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
+    """Read the model that the user names.
+
+    Raises
+    ------
+    MissingPath, InputError, FormatError
+        There is none, it is none, or its weights are missing.
+    """
+    if os.path.isdir(path):
+        if not os.path.isfile(os.path.join(path, _SAVED_FILE)):
+            raise MissingPath("MODEL: %s is a folder without %s" % (path, _SAVED_FILE), hint=_HINT)
+        return OriginalModel(SAVED_MODEL, path, None, tuple(_saved_inputs(os.path.join(path, _SAVED_FILE))))
+    if not os.path.lexists(path):
+        raise MissingPath("MODEL: %s does not exist" % path, hint="check the path; it is read from the current folder")
+    found = kind_of_file(path)
+    kind = _KINDS.get(found.name)
+    if kind == SAVED_MODEL:
+        return read_original(os.path.dirname(path) or os.curdir)
+    if kind is None:
+        raise InputError("MODEL: %s is %s" % (path, found.words), hint=_HINT)
+    if weights is not None and kind != CAFFE:
+        raise InputError("--weights is for a prototxt; %s is %s" % (path, found.words), hint="leave it out")
+    if kind == CAFFE:
+        return _caffe(path, weights)
+    inputs = tuple(_onnx_inputs(path) if kind == ONNX else _graph_inputs(path) if kind == TENSORFLOW else ())
+    return OriginalModel(kind, path, None, inputs)
+
+
+def _caffe(path: str, weights: Optional[str]) -> OriginalModel:
+    if weights is not None and not os.path.isfile(weights):
+        raise MissingPath("--weights: %s does not exist" % weights, hint="name the .caffemodel")
+    found = weights if weights is not None else find_weights(path)
+    document = read_upgraded(path)
+    inputs = net_inputs(Net(document, initial_state(document, "TEST", None, ())), data_layers=True)
+    # Labels are inputs of no om.
+    known = [ModelInput(each.blob, "float32", each.shape or None) for each in inputs if not each.optional]
+    if found is None:
+        raise MissingPath("MODEL: there is no .caffemodel beside %s" % path, hint="name it with --weights")
+    return OriginalModel(CAFFE, path, found, tuple(known))
+
+
+def _onnx_inputs(path: str) -> Iterator[ModelInput]:
+    for value in OnnxModel(path).graph.data_inputs:
+        yield ModelInput(value.name, type_name(value.dtype), value.sizes)
+
+
+def _graph_inputs(path: str) -> Iterator[ModelInput]:
+    graph = GraphFile(path)
+    with graph.open() as file:
+        for node in graph.nodes:
+            if node.op == "Placeholder":
+                dtype = _TF_TYPES.get(graph.attr_type(file, node, "dtype") or 0, "float32")
+                yield ModelInput(node.name, dtype, _open_dims(graph.attr_shape(file, node, "shape")))
+
+
+def _saved_inputs(path: str) -> Iterator[ModelInput]:
+    """Yield the inputs of the signature that is served.
+
+    Source: saved_model.proto, meta_graph.proto: SavedModel 2 meta_graphs; MetaGraphDef 1 meta_info_def (4 tags), 5 signature_def;
+    SignatureDef 1 inputs; TensorInfo 1 name, 2 dtype, 3 tensor_shape.
+    """
+    with WireFile(path, "MODEL", _HINT) as file:
+        for record in file.records():
+            if record.number != 2 or record.wire != BYTES:
+                continue
+            parts = list(file.inside(record.first, record.last))
+            tags = [
+                file.text(*span) for number, _, first, last in parts if number == 1 for span in _spans(file, first, last, 4)
+            ]  # fmt: skip
+            if _SERVE not in tags:
+                continue
+            signatures = {}
+            for number, _, first, last in parts:
+                if number == 5:
+                    name, span = _entry(file, first, last)
+                    signatures[name] = span
+            chosen = signatures.get(_DEFAULT_SIGNATURE) or next(iter(signatures.values()), None)
+            for first, last in _spans(file, *chosen, 1) if chosen is not None else ():
+                name, span = _entry(file, first, last)
+                yield _tensor_info(file, name, span)
+            return
+
+
+def _tensor_info(file: WireFile, name: str, span: Tuple[int, int]) -> ModelInput:
+    dtype: str = "float32"
+    shape: Optional[Tuple[int, ...]] = None
+    for number, wire, first, last in file.inside(*span):
+        if number == 2 and wire == VARINT:
+            dtype = _TF_TYPES.get(first, "float32")
+        elif number == 3 and wire == BYTES:
+            shape = shape_at(file, first, last)
+    return ModelInput(name, dtype, _open_dims(shape))
+
+
+def _spans(file: WireFile, first: int, last: int, wanted: int) -> List[Tuple[int, int]]:
+    return [(begin, end) for number, wire, begin, end in file.inside(first, last) if number == wanted and wire == BYTES]
+
+
+def _entry(file: WireFile, first: int, last: int) -> Tuple[str, Tuple[int, int]]:
+    """Return key and value of an entry of a map."""
+    keys, values = _spans(file, first, last, 1), _spans(file, first, last, 2)
+    return (file.text(*keys[0]) if keys else ""), (values[0] if values else (last, last))
+
+
+def _open_dims(shape: Optional[Sequence[int]]) -> Optional[Tuple[Optional[int], ...]]:
+    return None if shape is None else tuple(dim if dim >= 0 else None for dim in shape)

@@ -1,0 +1,237 @@
+"""A service below a path of a proxy's, at a Unix socket or not: links, redirects, cookies, streams, and whose address a client's is."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import stat
+import urllib.parse
+
+import pytest
+from browser import READY
+from in_process import run_here
+from prefix_proxy import PrefixProxy
+from service_client import COMPARE, TOKEN, ended
+
+from goldwatch.errors import UsageError
+from goldwatch.service.access import Access, Address, parse_public_url
+
+PREFIX = "/lab/gw"
+
+
+@pytest.fixture(params=["strips", "hands on"])
+def behind(request, serving):
+    """Starts a server behind a proxy, ``behind(root)``; returns both."""
+    with contextlib.ExitStack() as stack:
+
+        def start(root, *options):
+            proxy = PrefixProxy(PREFIX, request.param == "strips")
+            stack.callback(proxy.close)
+            server = serving(root, "--public-url=" + proxy.url, "--trusted-proxy=127.0.0.1", *options)
+            proxy.server = (socket.AF_INET, ("127.0.0.1", server.port))
+            return server, proxy
+
+        yield start
+
+
+def ask(proxy, path, method="GET", body=None, **headers):
+    """Return (status, headers, body) of a request to the proxy."""
+    connection = http.client.HTTPConnection("localhost", proxy.port, timeout=60)
+    with contextlib.closing(connection):
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        connection.request(method, path, body, sent)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def test_all_that_is_answered_leads_below_the_path(behind, lab, until):
+    server, proxy = behind(lab)
+    token = {"Authorization": "Bearer " + TOKEN}
+    for page in ("/", "/jobs", "/runs/0123456789abcdef"):
+        status, _, body = ask(proxy, PREFIX + page)
+        links = re.findall(r'(?:href|src)="([^"]*)"', body.decode())
+        assert status == 200 and len(links) >= 4
+        for link in links:
+            assert link == "data:," or link.startswith(PREFIX + "/"), link
+            assert link == "data:," or ask(proxy, link)[0] == 200, link
+    if not proxy.strips:
+        status, headers, _ = ask(proxy, PREFIX)
+        assert (status, headers["Location"]) == (308, PREFIX + "/")
+    status, headers, body = ask(proxy, PREFIX + "/api/v1/runs", "POST", COMPARE, **token)
+    assert status == 202 and headers["Location"] == "%s/api/v1/jobs/%s" % (PREFIX, json.loads(body)["id"])
+    assert ask(proxy, headers["Location"], **token)[0] == 200
+    document = json.loads(ask(proxy, PREFIX + "/api/v1/openapi.json", **token)[2])
+    assert document["servers"] == [{"url": proxy.url}]
+    status, headers, _ = ask(proxy, PREFIX + "/login", "POST", {"token": TOKEN})
+    cookie = headers["Set-Cookie"]
+    assert status == 200 and "Path=%s;" % PREFIX in cookie + ";"
+    assert ask(proxy, PREFIX + "/api/v1/runs", Cookie=cookie.partition(";")[0])[0] == 200
+    status, headers, _ = ask(proxy, PREFIX + "/logout", "POST", {}, Cookie=cookie.partition(";")[0], X_Goldwatch="1")
+    assert status == 200 and "Path=%s;" % PREFIX in headers["Set-Cookie"] + ";"
+    assert ask(proxy, PREFIX + "/api/v1/runs", Cookie=cookie.partition(";")[0])[0] == 401
+    ended(server_by_name(server, proxy), json.loads(body), until)
+
+
+def server_by_name(server, proxy):
+    """Return the server, asked by the name that the proxy has."""
+
+    class Named:
+        def json(self, path, status=200):
+            return server.json(path, status, headers={"Host": "localhost:%d" % proxy.port})
+
+    return Named()
+
+
+def test_streams_and_the_command_line_go_through_the_proxy(behind, live, row, tmp_path):
+    store = live("out")
+    store.put_all([row(number) for number in range(3)])
+    server, proxy = behind(tmp_path / "lab")
+    run = json.loads(ask(proxy, PREFIX + "/api/v1/runs", Authorization="Bearer " + TOKEN)[2])["runs"][0]["id"]
+    connection = http.client.HTTPConnection("localhost", proxy.port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", "%s/api/v1/runs/%s/events" % (PREFIX, run), headers={"Authorization": "Bearer " + TOKEN})
+        answer = connection.getresponse()
+        lines = iter(answer.readline, b"")
+        assert [next(lines) for _ in range(40) if next(lines).startswith(b"id: ")]
+        store.put(row(3, op="later"))
+        assert any(b'"later"' in line for line in lines)
+    words = ["goldwatch", "status", "--server", proxy.url, "--token-file", os.path.join(server.folder, "token")]
+    done = run_here(words)
+    assert done.returncode == 0 and "1 run" in done.stdout, done.stderr
+
+
+@pytest.mark.browser
+def test_pages_work_below_a_path(behind, live, row, tmp_path, driver, until):
+    live("out").put_all([row(1), row(2, verdict="fail")])
+    _, proxy = behind(tmp_path / "lab")
+
+    def element(selector):
+        return until(lambda: next(iter(driver.find_elements("css selector", selector)), None))
+
+    driver.get(proxy.url + "/")
+    until(lambda: driver.execute_script(READY))
+    element("#token").send_keys(TOKEN + "\n")
+    link = element("#runs tbody a")
+    assert urllib.parse.urlsplit(link.get_attribute("href")).path.startswith(PREFIX + "/runs/")
+    link.click()
+    until(lambda: driver.execute_script("return Number(document.documentElement.dataset.rows || 0)") == 2)
+    assert urllib.parse.urlsplit(driver.current_url).path.startswith(PREFIX + "/runs/")
+    element('nav a[href$="/jobs"]').click()
+    until(lambda: "No jobs" in element("#jobs-status").text)
+    assert all(path.startswith(PREFIX) for path in proxy.paths), proxy.paths
+    element("#logout").click()
+    element("#token")
+    driver.get("about:blank")
+    driver.get_log("browser")
+
+
+def test_a_unix_socket(serving, live, row, tmp_path):
+    store = live("out")
+    store.put(row(1))
+    path = str(tmp_path / "gw.sock")
+    server = serving(tmp_path / "lab", "--socket=" + path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+    assert len(server.runs()) == 1
+    assert server.ask("/healthz", headers={"Host": "evil.example"})[0] == 421
+    words = ["goldwatch", "status", "--server", "unix:" + path, "--token-file", os.path.join(server.folder, "token")]
+    done = run_here(words)
+    assert done.returncode == 0 and "1 run" in done.stdout, done.stderr
+    done = run_here(["goldwatch", "serve", str(tmp_path / "lab"), "--socket", path])
+    assert done.returncode == 4 and "another program listens there" in done.stderr
+    server.process.kill()
+    server.process.wait(60)
+    done = run_here(words)
+    assert done.returncode == 4 and "does not answer" in done.stderr and "this user may write to its socket" in done.stderr
+    # What a killed server left there is in nobody's way.
+    again = serving(tmp_path / "lab", "--socket=" + path)
+    assert len(again.runs()) == 1
+    assert again.end() == 0
+    assert not os.path.exists(path)
+
+
+def test_a_proxy_may_come_by_the_socket(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    path = str(tmp_path / "gw.sock")
+    proxy = PrefixProxy(PREFIX, False)
+    proxy.server = (socket.AF_UNIX, path)
+    with contextlib.closing(proxy):
+        server = serving(tmp_path / "lab", "--socket=" + path, "--public-url=" + proxy.url, "--trusted-proxy=unix")
+        assert ask(proxy, PREFIX + "/api/v1/runs", Authorization="Bearer " + TOKEN)[0] == 200
+        server.end()
+    assert " 127.0.0.1 token GET /api/v1/runs 200 " in server.read(server.err)
+
+
+def test_only_what_trusted_proxies_say_of_a_client_is_believed():
+    access = Access(Address("127.0.0.1", 8470), None, trusted_proxies=["10.0.0.0/24", "192.0.2.1", "2001:db8::/32"])
+    for peer, forwarded, client in (
+        ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),
+        ("10.0.0.7", [], "10.0.0.7"),
+        ("10.0.0.7", ["198.51.100.1"], "198.51.100.1"),
+        # What a client writes itself stands before what the proxies add.
+        ("10.0.0.7", ["1.2.3.4, 198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.7", ["1.2.3.4", "198.51.100.1, 192.0.2.1"], "198.51.100.1"),
+        ("10.0.0.7", ["198.51.100.1, 10.0.0.9 , 192.0.2.1"], "198.51.100.1"),
+        ("10.0.0.7", ["nonsense"], "10.0.0.7"),
+        ("10.0.0.7", ["198.51.100.1, nonsense, 192.0.2.1"], "192.0.2.1"),
+        ("10.0.0.7", ["[2001:db9::1]:4711"], "2001:db9::1"),
+        ("2001:db8::5", ["198.51.100.1:4711"], "198.51.100.1"),
+        ("10.0.0.7", ["x" * 10000], "10.0.0.7"),
+        # A connection that is gone has no address; it did not come by a socket.
+        (None, ["198.51.100.1"], "-"),
+    ):
+        assert (forwarded, access.client(peer, forwarded)) == (forwarded, client)
+    by_socket = Access(None, None, trusted_proxies=["unix"])
+    assert by_socket.client(None, ["198.51.100.1"]) == "198.51.100.1"
+    assert Access(None, None).client(None, ["198.51.100.1"]) == "unix"
+
+
+def test_a_forged_address_gives_nobody_more_guesses(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    server = serving(tmp_path / "lab", "--trusted-proxy=192.0.2.1")
+    headers = [{"Authorization": "Bearer wrong", "X-Forwarded-For": "198.51.100.%d" % number} for number in range(12)]
+    found = [server.ask("/api/v1/runs", token=False, headers=sent)[0] for sent in headers]
+    assert found == [401] * 10 + [429] * 2
+
+
+def test_the_guesses_of_one_are_not_those_of_another_behind_the_same_proxy(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    server = serving(tmp_path / "lab", "--trusted-proxy=127.0.0.1")
+
+    def guess(client, token="wrong"):
+        headers = {"Authorization": "Bearer " + token, "X-Forwarded-For": client}
+        return server.ask("/api/v1/runs", token=False, headers=headers)[0]
+
+    assert [guess("198.51.100.1") for _ in range(11)] == [401] * 10 + [429]
+    assert guess("198.51.100.2", TOKEN) == 200
+    # One machine has all addresses of its network to choose from.
+    assert [guess("2001:db8:1:2::%d" % number) for number in range(1, 12)] == [401] * 10 + [429]
+    assert guess("2001:db8:1:3::1", TOKEN) == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("/gw/api/v1/runs", "/api/v1/runs"), ("/api/v1/runs", "/api/v1/runs"), ("/gwx/api", "/gwx/api"), ("/gw", "/gw"), ("/gw/", "/"),
+        ("/gw/gw/x", "/gw/x"), ("//gw/x", "//gw/x"), ("/GW/x", "/GW/x"),
+    ],
+)  # fmt: skip
+def test_what_is_below_the_path_and_what_only_looks_so(path, below):
+    access = Access(Address("127.0.0.1", 8470), None, public_url="https://host.example/gw/")
+    assert access.below_prefix(path) == below and access.url == "https://host.example/gw"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://h/a//b", "https://h/../a", "https://h/.", "https://h/a b", "https://h/%67w", "https://h/gw;x", "https://h/gw#x", "https://h/gw?",
+     "https://h/api", "https://h/static/x", "https://h/gw\nX: y", "https:///gw", "https://h\\gw", "https://hö/gw", "file:///gw"],
+)  # fmt: skip
+def test_urls_that_are_none_of_a_service(url):
+    with pytest.raises(UsageError):
+        parse_public_url(url)
