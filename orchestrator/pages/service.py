@@ -79,7 +79,7 @@ def _head(name: str) -> str:
 
 
 def jobs_page(base: str = "") -> str:
-    """Return the page with the list of jobs; a job's log is behind ``#job-ID``."""
+    """Return the page with the list of jobs; a log is behind ``#job-ID``."""
     heads = "".join('<th scope="col">%s</th>' % (name or _UNSEEN % "cancel") for name in _JOB_HEADS)
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
