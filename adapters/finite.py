@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..naming import printable
-from ..wording import plural
+from ..text.wording import plural
 
 # What the manifest calls them.
 NOT_FINITE = "not_finite"

@@ -14,7 +14,7 @@ from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
 from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
-from ..wording import size_text
+from ..text.wording import size_text
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024

@@ -27,7 +27,7 @@ from .engine.user_code import find_user_code
 from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now, uninterrupted
-from .processes import default_jobs
+from .processes.pool import default_jobs
 from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
 

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import __version__
 from .errors import UsageError
-from .loopback import is_loopback
+from .system.loopback import is_loopback
 
 DIVERGENCE, END = "divergence", "end"
 TIMEOUT_S = 10.0

@@ -19,7 +19,7 @@ from goldwatch import api
 from goldwatch.comparing.workers import Workers
 from goldwatch.engine.comparison import Run
 from goldwatch.engine.options import ComparisonOptions
-from goldwatch.processes import Child
+from goldwatch.processes.pool import Child
 from goldwatch.results.connection import StoreConnection
 from goldwatch.results.store import RunStore
 from goldwatch.watching.monitor import Monitor

@@ -18,6 +18,8 @@ COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 # They write or read the command lines of other programs: atc, ais_bench, msame.
 COMMAND_LINES += ("orchestrator/testing/host/", "orchestrator/launch/runners.py", "adapters/acl/run.py")
 COMMAND_LINES += ("orchestrator/cure/option_files.py",)
+# Its steps are commands that are shown before they run; what a runner's failure means is told for these alone.
+COMMAND_LINES += ("orchestrator/locate/", "orchestrator/launch/failures.py")
 
 
 def modules():

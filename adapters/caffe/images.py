@@ -16,7 +16,7 @@ from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.textformat import Message, number_of
-from ...wording import size_text
+from ...text.wording import size_text
 from ..npyfile import read_npy
 from .image_size import image_size
 

@@ -16,7 +16,7 @@ from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.caffe_params import parameters_of
 from ...operators import CAFFE, Arithmetic, CannotCompute, Node, Value, compute
-from ...wording import listed
+from ...text.wording import listed
 from .fillers import random_weights
 from .layer_table import BVLC, IGNORED, LAYERS, SINKS, UNREAD, blobs_of, has_weights, own_parameters, reads_data
 from .netinputs import dummy

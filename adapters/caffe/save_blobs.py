@@ -8,7 +8,7 @@ from ...errors import UsageError
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
-from ...wording import listed
+from ...text.wording import listed
 from ..manifest import original_of, sha256_of_file
 from .targets import targets_of
 

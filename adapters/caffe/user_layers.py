@@ -16,7 +16,7 @@ from ...errors import UsageError, require_file
 from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...netfiles.caffe_net import Net
-from ...usercode import Answer, call_user, run_user
+from ...processes.user_code import Answer, call_user, run_user
 
 Array = Any
 

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
-from ...wording import listed
+from ...text.wording import listed
 from .layer_table import has_weights
 from .params import Params, axis_of
 from .whitelist import RULES

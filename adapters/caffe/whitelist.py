@@ -17,7 +17,7 @@ from ...errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.prototxt import Document
 from ...netfiles.textformat import number_of
-from ...wording import listed
+from ...text.wording import listed
 
 WAY_OUT = (
     "use `backend=numpy`, which knows more layers; or a real Caffe: `backend=caffe` `python=PATH`, where PATH is a Python in which "

@@ -9,12 +9,12 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, UsageError
-from ...memory import memory
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_values import OnnxValue
-from ...wording import listed
+from ...system.memory import memory
+from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
 from ..finite import not_finite_warnings

@@ -8,7 +8,7 @@ from typing import Callable, List, Match, Optional, Sequence, Tuple
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxModel
-from ...wording import listed
+from ...text.wording import listed
 
 _NEWER = "install a newer onnxruntime, or name the Python of an environment that has one with `python=PATH`"
 _HEAD = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : )?(?:Failed to load model with error: )?")

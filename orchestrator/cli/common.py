@@ -20,13 +20,13 @@ from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optiona
 
 import click
 
-from ..blas import importing_unthreaded
-from ..columns import cut, width_of, wrap
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError, UsageError
 from ..filesystem.inputs import open_input
 from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import nearest_names, printable
-from ..shortening import shorten_within
+from ..system.blas import importing_unthreaded
+from ..text.columns import cut, width_of, wrap
+from ..text.shortening import shorten_within
 from .old_tools import command_elsewhere, new_spelling, refuse_old_options
 from .streams import OutputGone, guard_streams
 

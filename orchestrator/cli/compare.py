@@ -14,7 +14,7 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.torchair import graphs_beside
 from ..errors import UsageError
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from .common import format_option, option_group, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits

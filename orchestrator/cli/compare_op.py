@@ -18,7 +18,7 @@ from ..engine.file_pair import is_file_pair
 from ..engine.torchair import graphs_beside
 from ..errors import UsageError
 from ..judging.rows import RowJudge
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from .common import format_option, print_json, put_line, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits

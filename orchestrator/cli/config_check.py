@@ -12,7 +12,7 @@ from ..config.check import check_file
 from ..config.finding import NOTE, Finding, Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
-from ..wording import plural
+from ..text.wording import plural
 from .common import format_option, print_json, put_escaped, say, use_colour, verbosity_options
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}

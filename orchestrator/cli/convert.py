@@ -11,7 +11,7 @@ from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, kno
 from ..convert.run import REPORT_FILE, Report, convert_files
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from .common import format_option, print_json, say, verbosity_options
 from .progress import ProgressBar
 

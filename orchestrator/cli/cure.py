@@ -14,8 +14,8 @@ from ..cure.run import DOCUMENT, Budget, Cure, Ranked
 from ..cure.run import cure as run_cure
 from ..errors import UsageError
 from ..naming import printable
-from ..shortening import shorten_all, shorten_within
-from ..wording import plural
+from ..text.shortening import shorten_all, shorten_within
+from ..text.wording import plural
 from .common import format_option, print_json, put, put_line, say_note, verbosity_options
 from .outputs import refuse_replacing
 from .progress import ProgressBar

@@ -13,7 +13,7 @@ from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words, run_words
-from ..shortening import shorten_all, shorten_within
+from ..text.shortening import shorten_all, shorten_within
 from .common import format_option, print_json, put, put_line, say_note, verbosity_options
 from .outputs import refuse_foreign, refuse_replacing
 from .progress import ProgressBar

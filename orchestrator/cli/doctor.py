@@ -8,7 +8,7 @@ import click
 
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
-from ..wording import plural, size_text
+from ..text.wording import plural, size_text
 from .common import format_option, print_json, put, put_line, say, show_status, verbosity_options
 from .progress import ProgressBar
 

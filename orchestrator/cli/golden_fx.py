@@ -8,7 +8,7 @@ import click
 
 from goldwatch.adapters.fx.jobs import FxJob, run_fx
 
-from ..wording import plural
+from ..text.wording import plural
 from .common import format_option, print_json, put, say
 from .golden_tf_dump import force_option, out_option, quiet_option, words_argument
 from .golden_words import golden_words

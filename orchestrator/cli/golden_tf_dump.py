@@ -12,7 +12,7 @@ from goldwatch.adapters.tensorflow.jobs import list_runs as listed_runs
 
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable
-from ..wording import listed
+from ..text.wording import listed
 from .common import format_option, print_json, put, say
 from .golden_words import golden_words
 from .steps import run_numbers

@@ -7,7 +7,7 @@ import re
 from typing import Any, Iterator, Mapping, Match
 
 from ..errors import GoldwatchError
-from ..wording import plural
+from ..text.wording import plural
 
 # The library names its own parameters: `name`, or `name=value`.
 _OPTIONS = {

@@ -10,7 +10,7 @@ import click
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
-from ..wording import plural, size_text
+from ..text.wording import plural, size_text
 from .common import format_option, print_json, put_line, verbosity_options
 from .progress import ProgressBar
 

@@ -9,12 +9,12 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Optional, Type
 
-from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
-from ..shortening import shorten_within
-from ..watching.standing import Standing
+from ..text.columns import cut, shorten, width_of
+from ..text.shortening import shorten_within
+from ..watching.watch_progress import WatchProgress
 from .common import columns_of, is_terminal, say, say_now, show_status
 from .progress import bar_text
 
@@ -103,7 +103,7 @@ class LiveDisplay:
         parts = ["%d %s" % (verdicts.count(verdict), verdict) for verdict in dict.fromkeys(verdicts)]
         self.say("%s %s: %s" % (_worst(verdicts), file.rel, ", ".join(parts) or "nothing to compare"))
 
-    def on_standing(self, standing: Standing) -> None:
+    def on_standing(self, standing: WatchProgress) -> None:
         """Show the live line."""
         if not self.terminal or self.quiet:
             return
@@ -138,7 +138,7 @@ def stop(work: Any, name: str) -> None:
     say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
-def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str:
+def standing_text(standing: WatchProgress, megabytes_per_s: float, width: int) -> str:
     """Return how far a watch is in at most so many columns; on a narrow terminal what matters least is left out."""
     first = "" if standing.first is None else printable(standing.first.tensor)
 
@@ -162,7 +162,7 @@ def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str
     return cut(text, width)
 
 
-def _head(standing: Standing, room: int) -> str:
+def _head(standing: WatchProgress, room: int) -> str:
     """Return how many rows failed, and how many ops have come of those that will: in words, or in as many letters as there is room for."""
     if standing.ops is None:
         return _failed(standing)
@@ -174,7 +174,7 @@ def _head(standing: Standing, room: int) -> str:
     return next((text for text in told if len(text) <= room), _failed(standing))
 
 
-def _failed(standing: Standing) -> str:
+def _failed(standing: WatchProgress) -> str:
     return "%d failed" % standing.failed + (" (%d provisional)" % standing.provisional if standing.provisional else "")
 
 

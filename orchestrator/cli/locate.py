@@ -26,8 +26,8 @@ from ..locate.shapes import shapes_text
 from ..locate.steps import Step, Steps
 from ..model.gears import without_gear
 from ..naming import printable
+from ..text.wording import listed, plural, size_text
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from ..wording import listed, plural, size_text
 from .common import columns_of, format_option, print_json, put_line, put_wrapped, report_error, say, verbosity_options
 from .outputs import require_room
 from .result_text import verdict_line

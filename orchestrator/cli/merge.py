@@ -7,11 +7,11 @@ from typing import Any, Mapping, Tuple
 
 import click
 
-from ..columns import cut, shorten
 from ..errors import UsageError
 from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
+from ..text.columns import cut, shorten
 from ..watching.ends import Signals
 from .common import columns_of, option_group
 from .live_display import LiveDisplay, stop

@@ -16,9 +16,9 @@ from ..errors import InputError, Interrupted, ProgramFailed, UsageError, require
 from ..launch.prepare import find_program
 from ..launch.program import Program
 from ..naming import printable
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from ..results.outfolder import make_folder
-from ..shortening import shorten_all
+from ..text.shortening import shorten_all
 from .common import columns_of, format_option, print_json, put, put_line, put_wrapped, say, sentence_lines, verbosity_options
 from .progress import ProgressBar
 from .shell import command_words, shell_lines, shell_word

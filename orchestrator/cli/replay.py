@@ -6,7 +6,7 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from ..replay.options import AUTO, BACKENDS, ReplayOptions
 from ..replay.run import replay as run_replay
 from .common import format_option, say_note, verbosity_options

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..wording import size_text
+from ..text.wording import size_text
 from .common import say, verbosity_options
 from .progress import ProgressBar
 from .report_options import FILES, planned_reports, report_options, write_reports

@@ -18,7 +18,7 @@ from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
-    from ..results.told import ReportFile
+    from ..results.report_context import ReportFile
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),

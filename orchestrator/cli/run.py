@@ -14,7 +14,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageErr
 from ..launch.nothing import why_nothing
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watching.ends import Signals

@@ -61,7 +61,7 @@ def serve(
     require_serving()
     from ..service.access import UNIX, Access, check_exposure, parse_address, parse_proxies, parse_public_url
     from ..service.application import make_service
-    from ..service.foreman import Foreman
+    from ..service.job_runner import JobRunner
     from ..service.queue import Queue
     from ..service.roots import Roots
     from ..service.runs import Runs
@@ -116,7 +116,7 @@ def serve(
             serve_until_told(make_service(served, access, None, read_only, closer_commands), listener, tls, ready)
         return 0
     queue = Queue(folder)
-    foreman = Foreman(queue, served, jobs, notify is not None)
+    foreman = JobRunner(queue, served, jobs, notify is not None)
     teller = None if notify is None else Teller(notify, queue, Runs(served), access.url)
     try:
         foreman.start()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import List, Sequence
 
-from ..columns import left, width_of
 from ..naming import printable
+from ..text.columns import left, width_of
 
 _INDENT = 4
 

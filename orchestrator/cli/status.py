@@ -9,7 +9,7 @@ import click
 
 from ..client import API, JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
-from ..wording import plural
+from ..text.wording import plural
 from .common import format_option, print_json, put, put_line, verbosity_options
 from .submit import job_code, server_options
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import AUTO, ComparisonOptions
 from ..judging.limits import DEFAULTS
-from ..wording import plural
+from ..text.wording import plural
 from .common import sentence_lines
 from .shell import command_words, shell_lines, shell_word
 

@@ -7,7 +7,7 @@ from typing import Any, Tuple
 import click
 
 from ..errors import UsageError
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
 from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Awaitable, Callable, Dict, Sequence
 
 from ..errors import EnvironmentProblem
-from ..wording import listed
+from ..text.wording import listed
 
 PATIENCE_S = 20
 CLOSING_S = 2
@@ -20,7 +20,7 @@ GONE = (OSError, asyncio.TimeoutError, asyncio.CancelledError)
 """What Dask raises where a scheduler or a worker has gone; and what other files and sockets raise."""
 
 
-def heed_silence(client: Any) -> None:
+def ping_while_waiting(client: Any) -> None:
     """Have every question of a client raise ConnectionError where the scheduler says nothing for :data:`SILENCE_S`; Dask waits for ever.
 
     What takes longer is waited for as long as the scheduler answers others meanwhile.

@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Seq
 from .. import __version__
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
 from ..interrupts import interrupts_withheld
-from ..processes import default_jobs
-from ..wording import listed
+from ..processes.pool import default_jobs
+from ..text.wording import listed
 from .address import ClusterAddress, NoCertificates
-from .asking import CLOSING_S, GONE, PATIENCE_S, answers, heed_silence, is_there
+from .asking import CLOSING_S, GONE, PATIENCE_S, answers, is_there, ping_while_waiting
 from .own import own_cluster
 from .reaching import TIMEOUT_S, first_line, no_answer, require_answer
 
@@ -86,7 +86,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             except Exception as error:
                 raise no_answer(address, error) from None
             stack.callback(_leave, client)
-        heed_silence(client)
+        ping_while_waiting(client)
         try:
             aside = _require_alike(client)
             yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers), aside)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from ..dumps.tree import DumpTree
 from ..engine.options import ComparisonOptions
 from ..errors import InputError
-from ..wording import listed
+from ..text.wording import listed
 from .asking import run_on
 from .connecting import unlike
 from .file_probes import FileProbe, file_probe, first_file, probed, unseen

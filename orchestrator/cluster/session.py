@@ -153,7 +153,7 @@ class Session:
         engine = Engine(self.options, self._graphs, self._store, self._workers(order.apart), catalogue, self._goldens)
         engine.places.settled = True
         engine.places.own.update(order.own)
-        engine.believe_rows()
+        engine.reuse_rows()
         with self._store.transaction():
             return engine, [self._meet(engine, rel) for rel in order.files]
 

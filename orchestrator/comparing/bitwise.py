@@ -24,7 +24,7 @@ from ..tensors.axes import OUTER, layout_of
 from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
 from ..tensors.geometry import is_stored_alike
 from ..tensors.tensor import Tensor
-from ..wording import plural
+from ..text.wording import plural
 from .pair_task import PairTask
 from .passing import passing
 from .row import DIFFERENT, FAIL, PASS, Row

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Tuple
 
 from ..dumps.source import FileSource
-from ..memory import cache_room
+from ..system.memory import cache_room
 from ..tensors.dtypes import Array
 from ..tensors.tensor import ByteSource, Tensor
 from .pair_task import PairTask

@@ -1,7 +1,7 @@
 """Metrics of the user's own: ``algorithm/alg_{Name}.py`` with ``def compare(my_output, ground_truth, args)`` → (value, message).
 
 Source of the interface: the vendor's public documents on dump comparison. The two arrays are flat, in the golden's order; the options of a
-metric are attributes of ``args``, as texts. Each call runs in a Python of its own (:mod:`goldwatch.usercode`).
+metric are attributes of ``args``, as texts. Each call runs in a Python of its own (:mod:`goldwatch.processes.user_code`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable, UsageError, require_folder
 from ..naming import nearest_names
+from ..processes.user_code import Answer, call_user, run_user
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
-from ..usercode import Answer, call_user, run_user
 from .agreement import AGREEMENT_METRICS, Agreement
 from .aligned import blocks_of, geometry_of, open_counterpart
 from .metric_result import MetricResult

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
 from ..filesystem.inputs import read_soon
-from ..processes import ProcessDied, Processes
-from ..usercode import stop_user_code
+from ..processes.pool import ProcessDied, Processes
+from ..processes.user_code import stop_user_code
 from .compiled.choice import compiled_kernel
 from .pair import compare_pairs, parts_of, refuse
 from .pair_task import PairTask, Settings

@@ -9,7 +9,7 @@ from ..filesystem.mounts import free_bytes
 from ..model.absence import of_one_run
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode, execution_key
-from ..wording import size_text
+from ..text.wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .estimate import Estimate, estimate, skipped_positions, step_count
 from .finding import WARNING, Findings, Path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model.nodes import OpNode
-from ..wording import plural, size_text
+from ..text.wording import plural, size_text
 
 #: A statistics row and its share of the header; a line of text per tensor.
 STATS_BYTES = 256

@@ -29,7 +29,7 @@ from ..naming import (
     parse_golden_name,
     sanitise_golden,
 )
-from ..processes import ProcessDied, Processes
+from ..processes.pool import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from . import writers

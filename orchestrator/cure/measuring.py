@@ -22,7 +22,7 @@ from ..engine.goldens import Goldens
 from ..engine.options import ONE, ComparisonOptions
 from ..engine.recomputation import ALL, Recomputation
 from ..engine.rereading import RunReader
-from ..engine.standing import stored_options
+from ..engine.run_status import stored_options
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..judging.computed import RIGHT, WRONG, Judged, beyond
 from ..judging.limits import Limit, Limits, Subject

@@ -15,7 +15,7 @@ from ..errors import FormatError
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
 from ..naming import printable
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .measuring import NARROW, OpFacts
 
 KEEP_DTYPE, MIXLIST, CUSTOMIZE, OP_PRECISION, NPU = "keep-dtype", "mixlist", "customize", "op-precision", "npu"

@@ -13,7 +13,7 @@ from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
 from ..operators import CannotCompute
 from ..results.outfolder import make_folder
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .choosing import MARGIN, Choice, Network
 from .measuring import NARROW, Measured, OnProgress, OpFacts, measure
 from .option_files import (

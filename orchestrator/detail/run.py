@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Tuple, cast
 from ..comparing.row import EXPECTED_ABSENT, FAIL, GOLDEN_MISSING, MISSING_CAUSES, NOT_COMPARED, PASS
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
 from ..filesystem.outputs import write_whole
-from ..processes import ProcessDied, Processes
+from ..processes.pool import ProcessDied, Processes
+from ..processes.user_code import stop_user_code
 from ..results.outfolder import make_folder
-from ..usercode import stop_user_code
 from .element_files import Written
 from .pairs import OpPairs
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared

@@ -6,7 +6,7 @@ import platform
 from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from .. import __version__
-from ..memory import memory
+from ..system.memory import memory
 from . import machine
 from .children import own_python
 from .combinations import NOTE, PROBLEM, WARNING, Finding, Setting, known_bad

@@ -6,7 +6,7 @@ import codecs
 import os
 from typing import Any, Dict, Iterator, Sequence
 
-from ..wording import plural, size_text
+from ..text.wording import plural, size_text
 from .combinations import NOTE, PROBLEM, WARNING, Finding
 from .installed import number
 from .packages import State, search_folder

@@ -1,6 +1,6 @@
 """The machine as goldwatch sees it: processor, limits of the process and of its control group, locale.
 
-``root`` is where ``proc`` and ``sys`` are (:mod:`goldwatch.kernel_files`).
+``root`` is where ``proc`` and ``sys`` are (:mod:`goldwatch.system.kernel_files`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..filesystem.mounts import free_bytes
-from ..kernel_files import control_groups, fields_of, text_of
-from ..processes import default_jobs
+from ..processes.pool import default_jobs
+from ..system.kernel_files import control_groups, fields_of, text_of
 
 FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "asimd", "asimdhp", "sve")
 """What numpy and the compiled kernel ask a processor for, as /proc/cpuinfo calls it (x86-64, then aarch64)."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..errors import MissingPath
 from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, mount_of, told_of_changes
-from ..kernel_files import text_of
+from ..system.kernel_files import text_of
 
 _SYSCTL = "proc/sys/fs/inotify"
 _EVERY = 1000

@@ -25,7 +25,7 @@ from ..naming import (
 from ..records import quickly_made
 from ..statistics_dumps.table import is_table_of_ops, table_paths
 from ..tensors.tensor import Tensor
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .container import DumpFile
 from .golden_dumps import GoldenDumps, Like
 from .golden_remarks import MANIFEST_FILE, original_name

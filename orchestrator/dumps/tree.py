@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
-from ..wording import plural
+from ..text.wording import plural
 from .listing import DumpEntry, FolderListing, listed_statistics, walk
 from .place import Place, name_order, place_of, time_order
 

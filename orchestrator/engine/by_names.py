@@ -11,8 +11,8 @@ from typing import Set
 
 from ..comparing.row import BY_NAME, FAIL, GOLDEN_MISSING, NOT_COMPARED
 from ..naming import sanitise_golden
+from ..text.wording import plural
 from ..verdict.run_sentence import NO_MODEL, NOT_JUDGED
-from ..wording import plural
 from .engine import Engine
 
 _INSERTED = ("Cast", "TransData")

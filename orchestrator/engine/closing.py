@@ -11,7 +11,7 @@ from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..model.row_plan import LACKING, ONLY_INPUTS, OUTPUT
 from ..results.rowsql import row_key
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 

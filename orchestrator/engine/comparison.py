@@ -19,9 +19,9 @@ from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles, holds_all
 from ..results.hosts import COMPUTED
-from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.records import PROVISIONAL
+from ..results.rendered_rows import Renderer, absolute
 from ..results.store import RunStore
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
@@ -287,7 +287,7 @@ class Run:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .result import RunResult
-        from .standing import keep_judgement
+        from .run_status import keep_judgement
 
         records = overflow_files(self.catalogue) if self.has_overflow_records else []
         with self.store.transaction():

@@ -13,8 +13,8 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..model.graphs import ModelGraphs
-from ..results.kept import KeptRows, Renderer
 from ..results.prepared import PreparedRow, Preparer
+from ..results.rendered_rows import RenderedRowCache, Renderer
 from ..results.rowsql import row_key, row_line
 from ..results.store import RunStore
 from .catalogue import Catalogue
@@ -23,9 +23,9 @@ from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places
 from .progress import Progress
+from .reusable_rows import ReusableRows, reusable_rows, same_model
 from .signature import OUTDATED, look_at
 from .slices import Slices
-from .stored import Believed, believe, same_model
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 
 OnRow = Callable[[Row], None]
@@ -100,8 +100,8 @@ class Engine:
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._done: List[TargetFile] = []
         self._planned_for = 0
-        self._stored = Believed()
-        self.kept = KeptRows(os.path.dirname(store.path))
+        self._stored = ReusableRows()
+        self.kept = RenderedRowCache(os.path.dirname(store.path))
         self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
@@ -116,11 +116,11 @@ class Engine:
         """
         same = same_model(self.store, [*self.graphs.files, *models, *self.options.models[1:], *self.options.user_code.scripts])
         if self.store.continued:
-            self.believe_rows(same, keep_gone)
+            self.reuse_rows(same, keep_gone)
 
-    def believe_rows(self, same: bool = True, keep_gone: bool = False) -> None:
+    def reuse_rows(self, same: bool = True, keep_gone: bool = False) -> None:
         """Believe the rows in the store that hold still; ``same``: they were planned with the present models."""
-        self._stored = believed = believe(self.store, self.catalogue.root, self.goldens.folder)
+        self._stored = believed = reusable_rows(self.store, self.catalogue.root, self.goldens.folder)
         if not same:
             believed.valid.clear()
         with self.store.transaction():

@@ -34,7 +34,7 @@ from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
 from ..tensors.tensor import Tensor
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .comparison import Run, Source, compare_from
 from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions

@@ -14,6 +14,7 @@ from ..results.hosts import COMPUTED, PlaceLine, first_place, left_out, place_li
 from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import from_sql_text, to_sql_text
 from ..results.store import RunStore
+from ..text.wording import listed
 from ..verdict.by_model import ABSENT, Difference, ModelSummary
 from ..verdict.explaining import TensorReader
 from ..verdict.first_divergence import FirstDivergence, first_divergence
@@ -23,7 +24,6 @@ from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import execution_key
 from ..verdict.summary import INCOMPLETE, Summary, summarise
 from ..verdict.suspects import unproven
-from ..wording import listed
 from .options import ComparisonOptions
 
 FINISHED = "finished"

@@ -11,7 +11,7 @@ from ..dumps.place import place_of
 from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
 from ..naming import parse_dump_name
-from ..wording import listed
+from ..text.wording import listed
 from .catalogue import Catalogue
 from .engine import Engine
 from .target_file import TargetFile

@@ -19,11 +19,11 @@ from ..results.network import GRAPHS, stored_networks
 from ..results.outfolder import make_folder
 from ..results.store import RunStore
 from ..tensors.tensor import WINDOW_BYTES
+from ..text.wording import listed, plural
 from ..verdict.exact import differing_ops
 from ..verdict.inputs import GOOD, Inputs
 from ..verdict.observations import Observations, ObservedOp
 from ..verdict.summary import INCOMPLETE
-from ..wording import listed, plural
 from .listed import compare_folders
 from .options import ComparisonOptions
 from .progress import Progress

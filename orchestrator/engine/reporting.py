@@ -8,14 +8,14 @@ from ..errors import FormatError
 from ..results.csvfile import Columns
 from ..results.files import COLUMNS
 from ..results.network import GRAPHS, SUMMARY
+from ..results.report_context import ReportContext, ReportFile, write_files
 from ..results.rowsql import plain_tree
 from ..results.stepops import worst_outputs
 from ..results.store import RunStore
-from ..results.told import ReportFile, Told, write_files
 from ..verdict.exact import EXACT
 from ..verdict.final_outputs import OUTPUTS
 from .options import ComparisonOptions
-from .standing import JUDGED, standing, stored_options
+from .run_status import JUDGED, standing, stored_options
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 """Makes of the options and the summary of a run the commands that look closer at its suspects, by op."""
@@ -25,7 +25,7 @@ def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Di
     return {}
 
 
-def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands) -> Told:
+def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands) -> ReportContext:
     """Write files about the run whose store is in ``out``; return what they tell.
 
     Parameters
@@ -46,7 +46,7 @@ def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Comm
     return told
 
 
-def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
+def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> ReportContext:
     inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
     options, unstored = stored_options(out, store.has_hosts, store.get), store.counted.unstored()
     finished = summary is not None
@@ -54,7 +54,7 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
     if not finished:
         found = standing(store, options)
         summary, sentence = plain_tree(found.summary.document()), found.sentence
-    return Told(
+    return ReportContext(
         out=out,
         started=store.started,
         finished=finished,

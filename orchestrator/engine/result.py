@@ -16,14 +16,14 @@ from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.rowsql import plain_tree
 from ..results.stepops import STEP_OP_FILE
 from ..results.store import RunStore
+from ..text.wording import plural
 from ..verdict.culprits import REPLAY
 from ..verdict.exact import EXACT
 from ..verdict.final_outputs import OUTPUTS
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary
-from ..wording import plural
 from .options import ComparisonOptions
-from .standing import standing, stored_options
+from .run_status import standing, stored_options
 
 _SHOWN_ROWS = 20
 

@@ -14,7 +14,7 @@ from ..model.gears import gear_named, gear_of
 from ..model.graph import ModelGraph
 from ..model.nodes import QUANT_TYPE
 from ..naming import lacks_a_part, meant_golden_name, nearest_names, parse_golden_name, sanitise_golden
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 
 if TYPE_CHECKING:
     from .comparison import Run

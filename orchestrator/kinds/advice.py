@@ -8,7 +8,7 @@ from typing import Dict, NamedTuple, Optional, Sequence
 
 from ..errors import GoldwatchError, InputError
 from ..naming import parse_dump_name
-from ..wording import plural
+from ..text.wording import plural
 from . import kind as kinds
 from .files import kind_of_file
 from .folders import kinds_in_folder

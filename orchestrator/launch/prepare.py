@@ -20,8 +20,8 @@ from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, 
 from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
 from ..filesystem.outputs import replacing, writing_whole
-from ..processes import own_python
-from ..wording import listed, plural
+from ..processes.pool import own_python
+from ..text.wording import listed, plural
 
 PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
 WRITTEN_FILE = "acl.json"

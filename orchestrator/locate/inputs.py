@@ -16,7 +16,7 @@ from ..filesystem.outputs import writing_whole
 from ..model.offline import OmInput
 from ..naming import nearest_names, printable
 from ..operators.image_preprocessing import Preprocessing
-from ..wording import listed
+from ..text.wording import listed
 from .original_model import ModelInput, OriginalModel
 from .shapes import Shape
 

@@ -25,8 +25,8 @@ from ..model.atc import SHAPE
 from ..model.graph import load_model
 from ..model.offline import OfflineModel, read_offline_model
 from ..naming import printable
-from ..processes import default_jobs
-from ..wording import listed, plural, size_text
+from ..processes.pool import default_jobs
+from ..text.wording import listed, plural, size_text
 from .inputs import InputPair, Paired, named_files, pair_inputs, shown_model
 from .original_model import CAFFE, OM, ONNX, ModelInput, OriginalModel, read_original
 from .shapes import Shapes, folder_name, parse_shapes, shapes_text

@@ -13,7 +13,7 @@ from ..adapters.manifest import sha256_of_file
 from ..errors import FormatError, GoldwatchError, UsageError
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
-from ..wording import listed
+from ..text.wording import listed
 
 STATE_FILE = "locate.json"
 _LIMIT_BYTES = 64 << 20

@@ -15,20 +15,20 @@ from ..engine.of_hosts import judge_hosts
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnStage
 from ..engine.result import RunResult
-from ..engine.standing import keep_judgement, stored_options
+from ..engine.run_status import keep_judgement, stored_options
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..results.byplace import PlaceCounts
 from ..results.finishing import ResultFiles
 from ..results.stepops import STEP_OP_FILE, write_step_ops
 from ..results.store import RunStore
+from ..text.wording import listed, plural
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
-from ..wording import listed, plural
 from .batch import Batches, Upto
+from .host_summaries import note_graphs, note_what_hosts_say
 from .merged import Merged
 from .options import MergeOptions
-from .saying import note_graphs, note_what_hosts_say
 from .source import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
 
 _TOLD_S = 0.2

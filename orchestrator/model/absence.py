@@ -24,7 +24,7 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-from ..wording import listed
+from ..text.wording import listed
 from .asked import EVERYTHING, Asked
 from .gears import gear_named, gear_of
 from .graph import ModelGraph

@@ -12,7 +12,7 @@ from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..elements import element_count
 from ..naming import sanitise_golden
-from ..wording import listed
+from ..text.wording import listed
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Groups, groups_of
 from .never import FIXED_TYPES, INPUT_TYPES

@@ -11,7 +11,7 @@ from ..errors import FormatError, InputError, require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..kinds.advice import model_error
 from ..naming import find_collisions, sanitise_device, sanitise_golden
-from ..wording import plural
+from ..text.wording import plural
 from .build import GraphBuilder, Notes
 from .fx_names import from_tensorboard, graph_of_file
 from .getext import parse_text

@@ -10,7 +10,7 @@ from ..dumps.place import Place
 from ..errors import InputError
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import graph_of_run, run_name, sanitise_device
-from ..wording import listed
+from ..text.wording import listed
 from .fx_names import GRAPH_FILES
 from .graph import ModelGraph, load_model
 

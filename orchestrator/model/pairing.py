@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 
 from ..naming import sanitise_device, whole_name
 from ..records import changed
-from ..wording import listed
+from ..text.wording import listed
 from .absence import Absence
 from .asked import EVERYTHING, Asked
 from .counterpart import Counterparts, HasGolden, WhyNot, read_as

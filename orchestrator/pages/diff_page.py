@@ -17,7 +17,7 @@ from ..results.difference_words import (
     verdict_words,
     worse_words,
 )
-from ..shortening import shorten_all
+from ..text.shortening import shorten_all
 from .row_columns import RowColumns, drawn_limits
 from .shell import attribute, page, sentence, text
 

@@ -14,7 +14,7 @@ from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
 from ..results.network import network_document
 from ..submodel.original import Original, read_original
-from ..wording import listed
+from ..text.wording import listed
 from .network import NetworkOp, desc_text, network_ops
 from .originals import choice_of, no_choice, original_network
 

@@ -6,9 +6,9 @@ import unicodedata
 from collections import deque
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..columns import broken
 from ..naming import printable
-from ..shortening import shorten_all
+from ..text.columns import broken
+from ..text.shortening import shorten_all
 from .layout import PORTS, lay_out
 
 _LINE = 30

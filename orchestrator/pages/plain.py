@@ -10,13 +10,13 @@ from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number
 from ..naming import printable
-from ..results.told import Told
+from ..results.report_context import ReportContext
 from ..results.worst import error_of
-from ..shortening import shorten_all
+from ..text.shortening import shorten_all
+from ..text.wording import plural
 from ..verdict.exact import EXACT
 from ..verdict.final_outputs import OUTPUTS
 from ..verdict.inputs import GOOD
-from ..wording import plural
 from .row_columns import COSINE, FIRST
 from .shell import attribute, sentence, text
 
@@ -62,7 +62,7 @@ class PlainRows:
         return [(-number, row) for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
-def verdict_html(told: Told) -> str:
+def verdict_html(told: ReportContext) -> str:
     """Return the content of ``#verdict``: the verdict, the sentence, the counts and the warnings."""
     summary = told.summary
     verdict = str(summary["verdict"])
@@ -100,7 +100,7 @@ def _model(model: Mapping[str, Any]) -> str:
     return "model %s: %d rows, %d outside their limits%s" % (model["model"], model["rows"], model["failed"], agree)
 
 
-def suspects_html(told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
     """Return the content of ``#suspects``.
 
     Parameters
@@ -123,7 +123,7 @@ def suspects_html(told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]
     return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
 
 
-def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def _card(number: int, suspect: Mapping[str, Any], told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
@@ -137,7 +137,7 @@ def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[
     return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
 
 
-def _culprit(number: int, culprit: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def _culprit(number: int, culprit: Mapping[str, Any], told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
     parts = [_head(number, culprit["op"], "", numbers.get((culprit["tensor"], None)))]
     parts.append('<p class="quiet">an error of its own, run alone with the device\'s inputs</p>')
     if culprit["metric"] is not None:
@@ -156,7 +156,7 @@ def _framed(op: str, parts: Iterable[str]) -> str:
     return '<article class="card" data-op="%s">\n%s\n</article>' % (attribute(op), "\n".join(part for part in parts if part))
 
 
-def _command(told: Told, op: str) -> str:
+def _command(told: ReportContext, op: str) -> str:
     command = told.commands.get(op)
     # An option is not broken behind its dash.
     words = _OPTION.sub(r'\1<span class="option">\2</span>', text(command)) if command else ""
@@ -178,7 +178,7 @@ def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
     return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
 
 
-def rows_html(kept: PlainRows, told: Told) -> str:
+def rows_html(kept: PlainRows, told: ReportContext) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(told.places) > 1
     shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]

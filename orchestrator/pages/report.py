@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..results.counts import rows_of
-from ..results.told import ReportFile, Told
+from ..results.report_context import ReportContext, ReportFile
 from ..verdict.culprits import REPLAY
 from ..verdict.exact import EXACT
 from ..verdict.final_outputs import OUTPUTS
@@ -102,7 +102,7 @@ class HtmlFile(ReportFile):
         }
 
 
-def _accused(told: Told) -> List[Tuple[str, str, Optional[Place]]]:
+def _accused(told: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
     """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the first one first."""
     found: List[Tuple[str, str, Optional[Place]]] = [
         (entry["op"], entry["tensor"], Place(**entry["place"])) for entry in told.summary["suspects"]
@@ -115,13 +115,13 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
     return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
-def _title(told: Told) -> str:
+def _title(told: ReportContext) -> str:
     what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
     kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(told.comparison, "comparison")
     return "%s of %s: %s" % (kind, what, told.summary["verdict"])
 
 
-def _about(told: Told, notes: List[str]) -> str:
+def _about(told: ReportContext, notes: List[str]) -> str:
     """Return what was compared with what, under which limits."""
     facts = [(name, told.inputs.get(name)) for name in ("target", "golden", "model")]
     facts.append(("started", _time(told.started)))

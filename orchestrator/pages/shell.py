@@ -17,7 +17,7 @@ import re
 from typing import Any, Mapping, Sequence
 
 from ..naming import printable
-from ..shortening import shorten_within
+from ..text.shortening import shorten_within
 
 PACKED_BYTES = 200000
 """JSON of so many bytes or more is packed."""

@@ -16,7 +16,7 @@ from ..engine.known_pairs import compare_known
 from ..engine.listed import no_dumps
 from ..engine.options import ONE, ComparisonOptions
 from ..engine.result import RunResult
-from ..engine.standing import keep_judgement
+from ..engine.run_status import keep_judgement
 from ..errors import InputError, require_folder
 from ..filesystem.outputs import remove_inside
 from ..model.graph import ModelGraph

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Counter as Counts
 from typing import Dict, Iterator, List, Optional, Sequence
 
-from ..columns import cut, padded, width_of, wrap
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..dumps.place import Place
 from ..naming import printable
-from ..shortening import LONGEST, shorten_all
+from ..text.columns import cut, padded, width_of, wrap
+from ..text.shortening import LONGEST, shorten_all
 from ..verdict.seen import SeenRow
 from .placenames import place_names
 from .table import COLOURS, WORDS

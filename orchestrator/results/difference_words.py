@@ -10,7 +10,7 @@ from typing import Dict, List, Mapping, Optional
 from ..comparing.row import PASS
 from ..judging.by_limits import metric_number
 from ..naming import printable
-from ..shortening import shorten_all
+from ..text.shortening import shorten_all
 from ..verdict.sentences import where_words
 from .difference import BETTER, KINDS, WORSE, Change, Compared, Difference, Side, place_of
 from .distances import COSINE_DISTANCE

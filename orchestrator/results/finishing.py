@@ -21,8 +21,8 @@ from .csvfile import Columns
 from .files import TableFiles
 from .identity import DamagedStore
 from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
-from .kept import KeptRows, Renderer, absolute
 from .network import SUMMARY
+from .rendered_rows import RenderedRowCache, Renderer, absolute
 from .rowsql import key_of, plain_tree, row_key
 from .store import RunStore
 from .table import SHOWN_ROWS, Chosen
@@ -79,7 +79,7 @@ class ResultFiles:
         columns: Columns,
         mapping: Optional[Tuple[str, str]] = None,
         metrics: Sequence[str] = METRICS,
-        kept: Optional[KeptRows] = None,
+        kept: Optional[RenderedRowCache] = None,
         places: Optional[Sequence[Place]] = None,
         on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> None:
@@ -92,7 +92,7 @@ class ResultFiles:
         self._tables = TableFiles(store, columns, mapping, places)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
-        self._kept = KeptRows(os.path.dirname(self.path)) if kept is None else kept
+        self._kept = RenderedRowCache(os.path.dirname(self.path)) if kept is None else kept
         with self._refusing():
             ordered = self._kept.in_order(places, self._render) if holds_all(self._kept, store) else None
             if ordered is None:
@@ -231,7 +231,7 @@ class ResultFiles:
         return [*self._tables.written, self.path]
 
 
-def holds_all(kept: KeptRows, store: RunStore) -> bool:
+def holds_all(kept: RenderedRowCache, store: RunStore) -> bool:
     """Tell whether the rows that are kept are those of a store, as it has them: then it need not be asked which it has."""
     return not store.table.disturbed and len(kept) == store.counted.stored()
 

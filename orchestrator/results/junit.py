@@ -13,7 +13,7 @@ from typing import IO, Any, Dict, Iterable, List, Mapping, Optional
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import NOWHERE, Place
 from ..naming import printable
-from .told import ReportFile
+from .report_context import ReportFile
 
 _CHUNK = 1 << 20
 _INVALID = re.compile("[\ufffe\uffff]")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Iterable, List, Mapping
 
-from ..columns import shorten
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..judging.by_limits import metric_number
 from ..naming import printable
-from ..shortening import LONGEST, shorten_all
+from ..text.columns import shorten
+from ..text.shortening import LONGEST, shorten_all
 from ..verdict.culprits import REPLAY
 from .mdtext import block, code, plain
+from .report_context import ReportFile
 from .table import shown_metrics
-from .told import ReportFile
 from .worst import Worst, error_of
 
 MOST_CHARACTERS = 60000

@@ -6,7 +6,7 @@ import re
 from typing import Match
 
 from ..naming import printable
-from ..shortening import shorten_within
+from ..text.shortening import shorten_within
 
 _BREAK = "&#8203;"
 """A space of no width: what stands before it and behind it is not read as one word."""

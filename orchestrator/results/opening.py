@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..errors import GoldwatchError, MissingPath
-from ..wording import plural
+from ..text.wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
 from .facts import read_fact
 from .identity import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence
 
-from ..columns import shorten
 from ..dumps.place import Place
 from ..naming import printable
+from ..text.columns import shorten
 
 _SHORT_NAME = 11
 _ORDER = ("host", "device", "step", "model", "model_id", "time")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 from ..comparing.row import Row
-from .kept import Rendered, Renderer
+from .rendered_rows import RenderedRow, Renderer
 from .rowsql import Line, row_line
 
 
@@ -14,7 +14,7 @@ class PreparedRow(NamedTuple):
     """A row as the store has it, and rendered for finishing (None: finishing reads it from the store)."""
 
     line: Line
-    rendered: Optional[Rendered]
+    rendered: Optional[RenderedRow]
 
 
 @dataclass(frozen=True)

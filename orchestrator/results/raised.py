@@ -10,7 +10,7 @@ from ..elements import element_count
 from ..model.graphs import ModelGraphs
 from ..model.groups import FOLLOWING_TYPES
 from ..naming import printable
-from ..wording import listed, plural, size_text
+from ..text.wording import listed, plural, size_text
 from .rowsql import plain_tree
 
 _WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

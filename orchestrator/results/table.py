@@ -6,16 +6,16 @@ import heapq
 from itertools import accumulate
 from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..columns import broken, cut, padded, width_of, wrap
 from ..comparing.agreement import IOU, MATCHED, TOP1, TOP5
 from ..comparing.bitwise import COUNT, STRETCHES, ULPS
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..judging.by_limits import metric_number, short_text
 from ..naming import printable
-from ..shortening import LONGEST, shorten_all
 from ..statistics_dumps.numbers import LEAST, MEAN, NOT_FINITE, RANGE
-from ..wording import plural
+from ..text.columns import broken, cut, padded, width_of, wrap
+from ..text.shortening import LONGEST, shorten_all
+from ..text.wording import plural
 from .placenames import place_names
 
 SHOWN_ROWS = 20

@@ -7,7 +7,7 @@ import csv
 from ..comparing.row import Row
 from .csvfile import NOTHING, cells, header, text_cell
 from .jsonfile import FIRST_ROW, NEXT_ROW, head_text, row_text, tail_text
-from .told import ReportFile
+from .report_context import ReportFile
 
 PLACE_HEADER = ("Time", "Device", "Model", "ModelId", "Step")
 

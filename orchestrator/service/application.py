@@ -21,11 +21,11 @@ from .bodies import read_json
 from .diff_routes import DiffRoutes
 from .event_routes import EventRoutes
 from .file_routes import FileRoutes
-from .foreman import Foreman
 from .graph_routes import GraphRoutes
 from .guard import Guard
 from .info import Book
 from .job_routes import JobRoutes
+from .job_runner import JobRunner
 from .merge_routes import MergeRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
@@ -56,7 +56,7 @@ class Service(NamedTuple):
 
 
 def make_service(
-    roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False, commands: Commands = no_commands
+    roots: Roots, access: Access, foreman: Optional[JobRunner] = None, read_only: bool = False, commands: Commands = no_commands
 ) -> Service:
     """Return the ASGI application of a service.
 
@@ -103,7 +103,7 @@ class _General:
 
     guard: Guard
 
-    def __init__(self, access: Access, runs: Runs, book: Book, foreman: Optional[Foreman], read_only: bool) -> None:
+    def __init__(self, access: Access, runs: Runs, book: Book, foreman: Optional[JobRunner], read_only: bool) -> None:
         self.access = access
         self.runs = runs
         self.book = book

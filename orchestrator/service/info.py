@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from ..dumps.place import name_order
-from ..engine.standing import JUDGED
+from ..engine.run_status import JUDGED
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, GoldwatchError
 from ..naming import run_name
 from ..results.network import SUMMARY

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from .answers import Problem, json_answer, number_of
 from .bodies import read_json
-from .foreman import Foreman
 from .job_request import job_request
+from .job_runner import JobRunner
 from .queue import CANCELLED, FAILED, KEPT, STATES, Job
 from .runs import Runs
 
@@ -35,14 +35,14 @@ class JobRoutes:
         Whether jobs may be sent and cancelled.
     """
 
-    def __init__(self, foreman: Optional[Foreman], runs: Runs, prefix: str, may_send: bool) -> None:
+    def __init__(self, foreman: Optional[JobRunner], runs: Runs, prefix: str, may_send: bool) -> None:
         self._prefix = prefix
         self._foreman = foreman
         self._runs = runs
         self._may_send = may_send
 
     @property
-    def foreman(self) -> Foreman:
+    def foreman(self) -> JobRunner:
         """The foreman; raises Problem (404) where there are no jobs."""
         if self._foreman is None:
             raise Problem(404, "this service has no jobs")

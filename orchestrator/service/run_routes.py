@@ -14,7 +14,7 @@ from starlette.routing import Route
 from ..comparing.row import METRICS
 from ..engine.options import ComparisonOptions
 from ..engine.reporting import Commands
-from ..engine.standing import JUDGED, stored_options
+from ..engine.run_status import JUDGED, stored_options
 from ..errors import GoldwatchError
 from ..results.jsonfile import row_text
 from ..results.reading import Finality, Numbered, StoreReader

@@ -8,7 +8,7 @@ import threading
 from typing import Any, Dict, Optional, Set, Tuple
 
 from ..comparing.row import FAIL
-from ..engine.standing import JUDGED
+from ..engine.run_status import JUDGED
 from ..errors import GoldwatchError
 from ..notifying import DIVERGENCE, END, Notifier, notification
 from ..results.jsonfile import row_document

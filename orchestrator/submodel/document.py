@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 from ..adapters.manifest import sha256_of_file
 from ..naming import printable
 from ..netfiles.caffe_cut import input_layer
-from ..wording import plural
+from ..text.wording import plural
 from .borders import Border
 from .caffe_original import CaffeOriginal
 from .gather import OP

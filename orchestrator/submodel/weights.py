@@ -10,7 +10,7 @@ from ..adapters.caffe.whitelist import RULES
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffemodel_cut import CaffeModel
-from ..wording import listed
+from ..text.wording import listed
 from .caffe_original import CaffeOriginal
 
 _SHOWN = 8

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import NotComparable, UsageError, require_folder
 from ..naming import nearest_names
-from ..usercode import Answer, call_user, run_user
+from ..processes.user_code import Answer, call_user, run_user
 from .dtypes import Array
 from .formats import FORMATS, format_code, format_name
 

@@ -14,7 +14,7 @@ from ..dumps.place import name_order
 from ..judging.deciding import decides
 from ..judging.limits import Limits
 from ..model.graphs import ModelGraphs
-from ..wording import listed
+from ..text.wording import listed
 from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs

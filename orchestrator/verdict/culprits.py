@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
 from ..judging.by_limits import beside_limit, judge_row
 from ..judging.limits import Limit, Limits
-from ..wording import listed, plural
+from ..text.wording import listed, plural
 from .summary import Summary
 
 REPLAY = "replay"

@@ -10,7 +10,7 @@ from ..dumps.place import Place
 from ..judging.limits import Limits
 from ..model.graphs import AnyGraph
 from ..naming import run_name
-from ..wording import listed
+from ..text.wording import listed
 from .first_divergence import FirstDivergence, divergence_of
 from .inputs import BAD, GOOD, Inputs, overall
 from .observations import Observations, ObservedOp

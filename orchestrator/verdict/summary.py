@@ -11,7 +11,7 @@ from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT
 from ..judging.limits import Limits
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
-from ..wording import listed
+from ..text.wording import listed
 from .by_model import JudgedModel, ModelSummary
 from .explaining import TensorReader
 from .first_divergence import FirstDivergence

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
-from ..wording import listed
+from ..text.wording import listed
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
 from .observations import Observations

@@ -24,10 +24,10 @@ from ..engine.target_file import TargetFile
 from ..errors import InputError
 from ..interrupts import uninterrupted
 from ..kinds.advice import exchanged, without_dumps, without_dumps_so_far
+from ..processes.user_code import user_code_pids
 from ..results.records import PROVISIONAL
 from ..results.rowsql import to_sql_text
 from ..statistics_dumps.table import is_statistics_file
-from ..usercode import user_code_pids
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
@@ -35,8 +35,8 @@ from .hook import DivergenceHook
 from .keep import Keeper
 from .options import KEEP_ALL, WatchOptions
 from .provisional import Provisional
-from .standing import Standing, Standings
 from .tables import TableKeeper
+from .watch_progress import Standings, WatchProgress
 
 _SLICE = 256
 _IDLE_WAIT_S = 0.1
@@ -80,7 +80,7 @@ class Watch:
         say: Callable[[str], None] = lambda text: None,
         on_row: Optional[OnRow] = None,
         on_file: Optional[Callable[[TargetFile, List[str]], None]] = None,
-        on_standing: Optional[Callable[[Standing], None]] = None,
+        on_standing: Optional[Callable[[WatchProgress], None]] = None,
         left_alone: Sequence[str] = (),
         on_divergence: Optional[Callable[[Row], None]] = None,
     ) -> None:

@@ -8,7 +8,7 @@ from goldwatch.cli import common, live_display, progress
 from goldwatch.cli.common import show_status
 from goldwatch.cli.live_display import LiveDisplay, standing_text
 from goldwatch.comparing.row import Row
-from goldwatch.watching.standing import Standing
+from goldwatch.watching.watch_progress import WatchProgress
 
 
 def row(number, verdict):
@@ -41,11 +41,11 @@ def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
 @pytest.mark.parametrize("columns", [10, 39, 79, 131])
 @pytest.mark.parametrize("first", [None, row(7, "fail"), row(10**30, "fail")])
 def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns, first):
-    text = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
+    text = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
     assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
     assert columns < 39 or first is None or ("; first op" in text and text.endswith(("put:0", "op7", "0000")))
     assert columns < 79 or first is not None or "MB/s" in text
-    told = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns)
+    told = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, 20), 123.4, columns)
     assert len(told) <= columns and (columns < 39 or told.startswith("321 failed (20 provisional)"))
 
 
@@ -53,10 +53,10 @@ def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns,
 @pytest.mark.parametrize("columns", [50, 80, 131])
 def test_the_live_line_tells_of_how_many_ops_dumps_have_come_and_keeps_the_first_failing_op(columns, provisional):
     first = row(7, "fail")
-    text = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)), 123.4, columns)
+    text = standing_text(WatchProgress(12345, 321, 12, 4096, 10**9, 60.0, first, provisional, (1200, 16000)), 123.4, columns)
     assert len(text) <= columns and text.startswith("321 failed") and text.endswith(("; first op7:output:0", "; first op7"))
     assert "1200 of 16000 ops" in text or (columns == 50 and "1200/16000 ops" in text)
-    nothing = standing_text(Standing(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
+    nothing = standing_text(WatchProgress(40, 0, 0, 0, 0, 1.0, None, 0, (0, 340)), 0.0, 50)
     assert nothing.startswith("0 failed, 0 of 340 ops, 40 rows")
 
 

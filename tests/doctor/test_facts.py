@@ -8,7 +8,7 @@ import sys
 from goldwatch.doctor import machine, place
 from goldwatch.doctor.children import Question, ask
 from goldwatch.doctor.installed import installed, number
-from goldwatch.memory import cache_room, memory
+from goldwatch.system.memory import cache_room, memory
 
 
 def test_a_process_that_does_not_answer_is_killed():

@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import goldwatch
-from goldwatch import usercode
 from goldwatch.cli.compare import compare
 from goldwatch.comparing.aligned import open_counterpart
 from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import PASS, Row
 from goldwatch.comparing.user_metrics import both_sides
 from goldwatch.dumps.golden import GoldenEntry
+from goldwatch.processes import user_code as usercode
 from goldwatch.schemas import load_schema
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import Tensor

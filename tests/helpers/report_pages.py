@@ -7,7 +7,7 @@ from goldwatch.dumps.place import NOWHERE
 from goldwatch.judging.limits import NAMED
 from goldwatch.pages.report import HtmlFile
 from goldwatch.results.csvfile import Columns
-from goldwatch.results.told import Told, write_files
+from goldwatch.results.report_context import ReportContext, write_files
 
 HOSTILE = "a</script><script>document.title='ran'</script>\u2028\"'&<img src=x onerror=\"document.title='ran'\">\u202egnp.\nnext"
 
@@ -55,7 +55,7 @@ def make_told(rows, suspects=(), **fields):
         "commands": {rows[number].op: "goldwatch compare-op dump golden '%s'" % rows[number].op for number in suspects},
     }  # fmt: skip
     facts.update(fields)
-    return Told(**facts)
+    return ReportContext(**facts)
 
 
 def write_page(path, rows, suspects=(), **fields):

@@ -9,14 +9,14 @@ import random
 import numpy as np
 import pytest
 
-import goldwatch.results.kept as kept_rows
+import goldwatch.results.rendered_rows as kept_rows
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.judging.limits import Limits
 from goldwatch.model.graph import load_model
 from goldwatch.results.csvfile import Columns, cells, mapping_cells
 from goldwatch.results.finishing import ResultFiles, holds_all
-from goldwatch.results.kept import KeptRows, Renderer
 from goldwatch.results.network import GRAPHS, SUMMARY, network_document
+from goldwatch.results.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.results.rowsql import RowReader, row_key, row_line
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
@@ -127,7 +127,7 @@ def test_the_network_is_kept(tmp_path):
 
 
 def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store, make_row, monkeypatch):
-    render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
+    render, kept = Renderer(Columns()), RenderedRowCache(os.path.dirname(store.path))
     more = [make_row(number, op="more%d" % number, device="1", model="m", model_id="1", step="9") for number in range(50)]
     store.table.put(map(row_line, more), lambda place, number, checksum: kept.keep(more[place], number, checksum, render(more[place])))
     # A row that is changed or removed after it was rendered is as the store has it.
@@ -150,7 +150,7 @@ def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store,
 
 
 def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
-    kept = KeptRows(os.path.dirname(store.path))
+    kept = RenderedRowCache(os.path.dirname(store.path))
     row = make_row(0, op="more", device="1", overflow=True)
     store.table.put([row_line(row)], lambda place, number, checksum: kept.keep(row, number, checksum, Renderer(Columns())(row)))
     wanted = Columns(overflow=True)
@@ -161,7 +161,7 @@ def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
 
 def put_and_keep(store, rows):
     """Store rows, and keep them as an engine does."""
-    render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
+    render, kept = Renderer(Columns()), RenderedRowCache(os.path.dirname(store.path))
     store.table.put(map(row_line, rows), lambda place, number, checksum: kept.keep(rows[place], number, checksum, render(rows[place])))
     return kept, render
 

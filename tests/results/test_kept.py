@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from goldwatch.results import kept as kept_rows
+from goldwatch.results import rendered_rows as kept_rows
 from goldwatch.results.csvfile import Columns
-from goldwatch.results.kept import KeptRows, Renderer
+from goldwatch.results.rendered_rows import RenderedRowCache, Renderer
 from goldwatch.verdict.seen import packed_row, seen_row, unpacked_row
 
 
@@ -38,7 +38,7 @@ def test_what_the_verdict_sees_comes_back(make_row) -> None:
 def test_kept_rows_by_number(tmp_path, make_row) -> None:
     rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
     numbers = [70000, 3, 4096, 4095, 9]
-    kept = KeptRows(str(tmp_path))
+    kept = RenderedRowCache(str(tmp_path))
     made = [render(row) for row in rows]
     assert kept.write([(number, "%016x" % (number << 40), one) for number, one in zip(numbers, made)]) == range(5)
 
@@ -66,7 +66,7 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
 
 def test_rows_that_come_op_by_op_are_written_place_by_place(tmp_path, make_row, monkeypatch) -> None:
     monkeypatch.setattr(kept_rows, "_GATHERED_ROWS", 6)
-    render, kept = Renderer(Columns()), KeptRows(str(tmp_path))
+    render, kept = Renderer(Columns()), RenderedRowCache(str(tmp_path))
     rows = [make_row(op, index=op, op="op%d" % op, step=step) for op in range(4) for step in "123"]
     # Two processes compare: an op's rows may come before those of the one before it.
     for number in (3, 4, 5, 0, 1, 2, 6, 7, 8, 9, 10, 11):
@@ -80,7 +80,7 @@ def test_rows_that_come_op_by_op_are_written_place_by_place(tmp_path, make_row, 
 @pytest.mark.parametrize("first", [1, 10_000_000])
 def test_a_kept_row_takes_forty_bytes(tmp_path, make_row, first) -> None:
     row = make_row(0)
-    kept, made = KeptRows(str(tmp_path)), Renderer(Columns())(row)
+    kept, made = RenderedRowCache(str(tmp_path)), Renderer(Columns())(row)
     kept.keep(row, first, "0" * 16, made)
     tracemalloc.start()
     try:

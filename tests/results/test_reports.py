@@ -17,9 +17,9 @@ from goldwatch.results.csvfile import Columns
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MOST_CHARACTERS, MarkdownFile
 from goldwatch.results.mdtext import code, plain
+from goldwatch.results.report_context import ReportContext, write_files
 from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.tablefile import CsvFile, JsonFile
-from goldwatch.results.told import Told, write_files
 from goldwatch.results.worst import Worst
 from goldwatch.verdict.summary import summarise
 
@@ -63,7 +63,7 @@ def told_of(rows, **changes):
         "columns": Columns(),
         "places": tuple(dict.fromkeys(row.place for row in rows)),
     }
-    return Told(**{**values, **changes})
+    return ReportContext(**{**values, **changes})
 
 
 def suspect(op, **changes):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from goldwatch.comparing.row import Row
 from goldwatch.results.records import OPS
-from goldwatch.watching import standing
-from goldwatch.watching.standing import Standings
+from goldwatch.watching import watch_progress as standing
+from goldwatch.watching.watch_progress import Standings
 
 
 def row(number: int, verdict: str = "fail", step: str = "0") -> Row:

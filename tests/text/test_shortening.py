@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.columns import width_of
-from goldwatch.shortening import shorten_all, shorten_within
+from goldwatch.text.columns import width_of
+from goldwatch.text.shortening import shorten_all, shorten_within
 
 KINDS = ("attention/self/query/MatMul", "attention/self/key/MatMul", "output/LayerNorm/batchnorm/add_1")
 BERT = ["bert/encoder/layer_%d/%s" % (layer, kind) for layer in range(12) for kind in KINDS]

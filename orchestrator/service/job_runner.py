@@ -29,7 +29,7 @@ _FIND_S = 1.0
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 
 
-class Foreman:
+class JobRunner:
     """Runs jobs in a thread of its own.
 
     Parameters

@@ -9,8 +9,8 @@ import ctypes
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
-from .errors import InputError
-from .filesystem.inputs import open_input
+from ..errors import InputError
+from ..filesystem.inputs import open_input
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36

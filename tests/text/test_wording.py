@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from goldwatch.wording import listed, plural, size_text
+from goldwatch.text.wording import listed, plural, size_text
 
 
 def test_lists_are_cut_short_and_say_so():

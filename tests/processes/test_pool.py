@@ -13,7 +13,7 @@ import pytest
 from goldwatch.adapters.launch import runs
 from goldwatch.doctor.children import Question, ask
 from goldwatch.launch.prepare import make_golden
-from goldwatch.processes import Child, ProcessDied
+from goldwatch.processes.pool import Child, ProcessDied
 
 _SWALLOWS = """
 import signal
@@ -27,7 +27,7 @@ except SystemExit:
 _HOLDS_A_LOCK = """
 import sys, threading
 sys.path[:] = {!r}
-from goldwatch.serving import serve
+from goldwatch.processes.serving import serve
 held = threading.Thread(target=threading.Event().wait)
 held.start()
 serve({}, {}, {})

@@ -8,7 +8,7 @@ import resource
 import signal
 from typing import NoReturn, Optional
 
-from .kernel_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
+from ..system.kernel_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
 
 _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 
@@ -16,7 +16,7 @@ _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 def go_below_a_guard() -> None:
     """Go on in a child of this process, which itself guards it from now on; to be called where there is one thread.
 
-    The guard ends at SIGTERM (also the one that a process of :mod:`goldwatch.processes` gets when its parent has ended, even by SIGKILL)
+    The guard ends at SIGTERM (also the one that a process of :mod:`.pool` gets when its parent has ended, even by SIGKILL)
     and when the child has ended; then with the child's exit status or signal. Before it ends it kills all processes below it, also those
     that have left the child's session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed the child is
     too; only then may what the child has started stay.

@@ -12,11 +12,11 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, List, Set, Tuple
 
-from .errors import NotComparable
-from .guarding import go_below_a_guard
+from ..errors import NotComparable
+from .guard import go_below_a_guard
 
 if TYPE_CHECKING:
-    from .processes import Child
+    from .pool import Child
 
 TIMEOUT_S = 60.0
 """So long one call may take, in seconds."""
@@ -52,7 +52,7 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any, sho
         ``script``.
     """
     # Most processes that compare never come here.
-    from .processes import ProcessDied
+    from .pool import ProcessDied
 
     child = getattr(_own, "child", None) or _started(script, function, shown)
     late = threading.Event()
@@ -81,7 +81,7 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any, sho
 
 def _started(script: str, function: Callable[..., Answer], shown: bool) -> Child:
     """Start this thread's process for user code; where it ends while it starts, which the user's code has no part in, another one."""
-    from .processes import Child, ProcessDied
+    from .pool import Child, ProcessDied
 
     for _ in range(_STARTS):
         try:
@@ -119,7 +119,7 @@ def stop_user_code() -> None:
 
 
 def _drop() -> int:
-    """End the process and all that it started, as :mod:`goldwatch.guarding` tells; return its exit status, negative for a signal."""
+    """End the process and all that it started, as :mod:`goldwatch.processes.guard` tells; return its exit status, negative for a signal."""
     child, _own.child = _own.child, None
     _end(child, threading.Event())
     status = int(child.close())

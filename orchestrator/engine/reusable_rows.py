@@ -14,7 +14,7 @@ from .target_file import TargetFile
 
 
 @dataclass
-class Believed:
+class ReusableRows:
     """The rows that hold still.
 
     Attributes
@@ -42,7 +42,7 @@ class Believed:
         return rows if file.signature is not None and file.signature.text == text else {}
 
 
-def believe(store: RunStore, target: str, golden: str) -> Believed:
+def reusable_rows(store: RunStore, target: str, golden: str) -> ReusableRows:
     """Return which rows were compared from files that have not changed since; files that have gone cannot have changed.
 
     Parameters
@@ -53,7 +53,7 @@ def believe(store: RunStore, target: str, golden: str) -> Believed:
     noted = store.files()
     files: Dict[str, Tuple[bool, bool, str]] = {}
     golden_files: Dict[str, bool] = {}
-    result = Believed()
+    result = ReusableRows()
     for row in store.rows("arrival"):
         rel = row.target_file
         if rel is None:
@@ -74,7 +74,7 @@ def believe(store: RunStore, target: str, golden: str) -> Believed:
     return result
 
 
-def _judge(path: str, noted: Any, result: Believed) -> Tuple[bool, bool, str]:
+def _judge(path: str, noted: Any, result: ReusableRows) -> Tuple[bool, bool, str]:
     """Return whether a target file is as it was compared, whether it is there, and its signature's text."""
     record, found = noted.get(path), look_at(path)
     state = record.state if record is not None else OUTDATED

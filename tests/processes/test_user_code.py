@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from goldwatch import usercode
 from goldwatch.errors import NotComparable
-from goldwatch.processes import Child
+from goldwatch.processes import user_code as usercode
+from goldwatch.processes.pool import Child
 
 # One in the group, one that is a daemon: its parent ends at once, in a session of its own.
 _STARTS = """

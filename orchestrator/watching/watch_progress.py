@@ -22,7 +22,7 @@ _SHARE = 20.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class WatchProgress:
     """How far a watch is; sizes in bytes.
 
     Attributes
@@ -61,7 +61,7 @@ class Standings:
 
     def __init__(
         self,
-        take: Optional[Callable[[Standing], None]],
+        take: Optional[Callable[[WatchProgress], None]],
         engine: Engine,
         arrivals: Arrivals,
         folders: Folders,
@@ -123,4 +123,5 @@ class Standings:
         counts = self._count(now, last)
         rows, failed, provisional = sum(counts.values()), counts.get(FAIL, 0), len(self._provisional)
         seconds = now - self.started
-        self._take(Standing(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, min(failed, provisional), self._ops))
+        provisional = min(failed, provisional)
+        self._take(WatchProgress(rows, failed, waiting, queued, progress.bytes_done, seconds, self._first, provisional, self._ops))

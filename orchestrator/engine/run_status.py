@@ -30,7 +30,7 @@ _UNFINISHED = "this run goes on or was stopped before its end: the verdict is ab
 _NOT_COMPUTED = ", and no operator was computed again, which may clear those that it names"
 
 
-class Standing(NamedTuple):
+class RunStatus(NamedTuple):
     """What a run has come to.
 
     Attributes
@@ -76,7 +76,7 @@ def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> Compari
     return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
 
 
-def standing(store: RunStore, options: ComparisonOptions) -> Standing:
+def standing(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Return what the run of a store has come to: what it said itself where it has ended, else what its rows so far say."""
     document = store.get(SUMMARY)
     if document is None:
@@ -90,10 +90,10 @@ def standing(store: RunStore, options: ComparisonOptions) -> Standing:
     code = judged.get("exit_code")
     if code is None:
         code = exit_code(summary, strict=bool(judged.get("strict")))
-    return Standing(True, summary, int(code), str(sentence), tuple(judged.get("notes", ())), tuple(judged.get("left_out", ())))
+    return RunStatus(True, summary, int(code), str(sentence), tuple(judged.get("notes", ())), tuple(judged.get("left_out", ())))
 
 
-def _so_far(store: RunStore, options: ComparisonOptions) -> Standing:
+def _so_far(store: RunStore, options: ComparisonOptions) -> RunStatus:
     """Judge the rows that there are; ops are those that have rows."""
     found, sentence = _judged_anew(store, options)
     note = _UNFINISHED % found.rows
@@ -101,7 +101,7 @@ def _so_far(store: RunStore, options: ComparisonOptions) -> Standing:
         found, note = replace(found, suspects=unproven(found.suspects)), note + _NOT_COMPUTED
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
     found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
-    return Standing(False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence))
+    return RunStatus(False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence))
 
 
 def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:

@@ -31,7 +31,7 @@ _ORDER = itemgetter(0, 1)
 _KEY_BYTES = struct.Struct("=H")
 
 
-class Rendered(NamedTuple):
+class RenderedRow(NamedTuple):
     """A row as the result files have it, and as the verdict sees it.
 
     Attributes
@@ -72,13 +72,13 @@ class Renderer:
     metrics: Tuple[str, ...] = METRICS
     mapping: Optional[Tuple[str, str]] = None
 
-    def __call__(self, row: Row) -> Rendered:
+    def __call__(self, row: Row) -> RenderedRow:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
         key = order_key(row)
         seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
-        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self)
+        return RenderedRow(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self)
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
@@ -101,11 +101,11 @@ def _line(found: Sequence[str]) -> bytes:
     return bytes(text.encode("utf-8", "backslashreplace"))
 
 
-Made = Tuple[int, str, Rendered]
+Made = Tuple[int, str, RenderedRow]
 """A row's number (id) and checksum in the store, and what was made of it."""
 
 
-class KeptRows:
+class RenderedRowCache:
     """Rows of a run that are rendered already, by the number (id) under which the store has them.
 
     Nothing depends on it: a row that is not kept, or was changed since, is read from the store and rendered then. A disk that is full
@@ -130,7 +130,7 @@ class KeptRows:
         self._room = _GATHERED_ROWS
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, row: Row, number: int, checksum: str, made: Rendered) -> None:
+    def keep(self, row: Row, number: int, checksum: str, made: RenderedRow) -> None:
         """Keep a row. Raises OSError where texts cannot be written."""
         self._gathered.setdefault(row.place, []).append((row.index, row.kind, (number, checksum, made)))
         self._room -= 1

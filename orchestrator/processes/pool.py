@@ -20,7 +20,7 @@ from .serving import receive, send
 # So long a process that is told to stop may go on, in seconds.
 _GRACE_S = 5.0
 _SEARCH = "import sys; n = int(sys.argv[1]) + 2; sys.path[:] = sys.argv[2:n]; del sys.argv[1:n]\n"
-_SERVE = "from goldwatch.serving import serve; serve(*map(int, sys.argv[1:]))"
+_SERVE = "from goldwatch.processes.serving import serve; serve(*map(int, sys.argv[1:]))"
 
 
 def own_python(code: str, *arguments: str) -> List[str]:

@@ -17,7 +17,7 @@ from .stepops import OverDevices
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportContext:
     """What is known of a run besides its rows.
 
     Attributes
@@ -89,12 +89,12 @@ class ReportFile(ABC):
     Attributes
     ----------
     draws
-        Whether :attr:`Told.over_devices` is wanted, which takes seconds where there are many ops and steps.
+        Whether :attr:`ReportContext.over_devices` is wanted, which takes seconds where there are many ops and steps.
     """
 
     draws = False
 
-    def __init__(self, path: str, told: Told) -> None:
+    def __init__(self, path: str, told: ReportContext) -> None:
         self.path = path
         self.told = told
         self._open = contextlib.ExitStack()
@@ -125,7 +125,7 @@ class ReportFile(ABC):
         """Write what stands behind the rows, or all that was kept of them."""
 
 
-def write_files(rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: Told) -> None:
+def write_files(rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: ReportContext) -> None:
     """Write the files of a report while its rows are walked once.
 
     Parameters

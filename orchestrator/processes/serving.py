@@ -1,4 +1,4 @@
-"""What runs in a process of :class:`goldwatch.processes.Child`; imports little, for each process pays for it."""
+"""What runs in a process of :class:`goldwatch.processes.pool.Child`; imports little, for each process pays for it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pickle
 import signal
 from typing import BinaryIO, NoReturn
 
-from .blas import importing_unthreaded
-from .interrupts import heed_termination, terminated
-from .kernel_files import PR_SET_PDEATHSIG, prctl
+from ..interrupts import heed_termination, terminated
+from ..system.blas import importing_unthreaded
+from ..system.kernel_files import PR_SET_PDEATHSIG, prctl
 
 _LENGTH_BYTES = 8
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

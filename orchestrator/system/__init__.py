@@ -1,0 +1,1 @@
+"""What the machine is: memory, /proc and /sys, addresses, numpy's threads."""
