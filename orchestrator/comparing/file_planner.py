@@ -377,10 +377,9 @@ class Planner:
     def _limited_as(self, dumped: DumpedOp, info: TensorInfo) -> str:
         """Return the coarsest type that a float has gone through, where that is coarser than its own; else nothing."""
         op = self._model.find(dumped) if self._model is not None and not self.two_dumps else None
-        if op is None or self._precision is None or info.dtype.name not in ("float32", "float64"):
+        if op is None or self._precision is None:
             return ""
-        behind = self._precision.behind(op, info.kind, info.index)
-        return behind if behind not in ("", info.dtype.name) else ""
+        return self._precision.coarser(op, info.kind, info.index, info.dtype.name)
 
     def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
         like = (dumped.op_type, dumped.slice)

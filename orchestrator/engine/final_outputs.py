@@ -30,6 +30,7 @@ from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
 from ..model.nodes import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
+from ..model.precision import Precision
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import is_hash_name, parse_dump_name
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
@@ -184,6 +185,7 @@ class _Planned:
         self.notes: List[str] = []
         self.looks: Dict[str, Optional[Signature]] = {}
         self._options, self._graph, self._golden = options, graph, golden
+        self._precision = Precision(graph) if graph is not None else None
         self._pairing = Pairing(graph, lambda op, index: golden.find(op, index) is not None)
         known = list(_outputs_of(graph)) if graph is not None else []
         left = set(range(len(known)))
@@ -191,8 +193,8 @@ class _Planned:
             at = self._number(output, known)
             if at is not None:
                 left.discard(at)
-            desc = known[at].desc if at is not None else None
-            self._plan(output.text, self._row_plan(output, None if at is None else known[at], number), desc, at)
+            made = None if at is None else known[at]
+            self._plan(output.text, self._row_plan(output, made, number), made, at)
         for at in sorted(left):
             row = _row(self._of_model(known[at], at), at)
             self.rows.append(refuse(row.but(reason=""), "no file of it (output %d of the network)" % at, DUMP_MISSING))
@@ -242,7 +244,7 @@ class _Planned:
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
         return RowPlan(at, op, "", OUTPUT, "%s:output:%d" % (op, number), PAIR, number, golden=op, golden_op=op, golden_index=number)
 
-    def _plan(self, text: OutputText, plan: RowPlan, desc: Optional[TensorDesc], at: Optional[int]) -> None:
+    def _plan(self, text: OutputText, plan: RowPlan, made: Optional[_NetworkOutput], at: Optional[int]) -> None:
         path = text.file if os.path.isabs(text.file) or os.path.exists(text.file) else os.path.join(self._options.target, text.file)
         rel = os.path.relpath(path, self._options.target)
         rel = os.path.abspath(path) if rel.startswith(os.pardir) else rel
@@ -261,7 +263,7 @@ class _Planned:
             return
         row = row.but(golden_file=entry.rel)
         try:
-            tensor, note = _tensor(path, text, desc, open_golden(entry)[0])
+            tensor, note = _tensor(path, text, made and made.desc, open_golden(entry)[0])
         except NotComparable as error:
             self.rows.append(refuse(row, error.message, error.cause))
         except (GoldwatchError, OSError) as error:
@@ -269,7 +271,8 @@ class _Planned:
         else:
             reason = "; ".join(filter(None, (row.reason, note)))
             row = row.but(verdict=PASS, reason=reason, shape=tensor.shape, target_dtype=tensor.dtype.name)
-            self.tasks.append(PairTask(row, tensor, entry, plan.origin_format, plan.origin_shape))
+            coarser = self._precision.coarser(made.op, OUTPUT, made.output, tensor.dtype.name) if made and self._precision else ""
+            self.tasks.append(PairTask(row, tensor, entry, plan.origin_format, plan.origin_shape, limited_as=coarser))
 
 
 _JOINING = ("Merge", "StreamMerge")

@@ -34,6 +34,11 @@ class Precision:
         producer = self._graph.producer(op, source[0]) if source is not None else None
         return self._coarsest[producer.position] if producer is not None else ""
 
+    def coarser(self, op: OpNode, kind: str, number: int, own: str) -> str:
+        """Return the coarsest type that a float went through where that is coarser than its own, ``own``; else nothing."""
+        behind = self.behind(op, kind, number) if own in ("float32", "float64") else ""
+        return behind if behind != own else ""
+
     def _walk(self) -> List[str]:
         """Return the coarsest type behind each op, by position: once over the ops in the order of their execution."""
         found = [""] * len(self._graph.ops)

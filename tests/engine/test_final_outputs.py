@@ -191,3 +191,14 @@ def test_what_says_no_output():
     for text in ("fc", "=a.bin", "fc="):
         with pytest.raises(UsageError, match="expected which output it is, and its file"):
             parse_output(text)
+
+
+def test_a_float32_output_of_what_float16_rounded_is_judged_by_its_steps(net):
+    small = (np.abs(SCORES) * 1e-7).astype(np.float32)
+    np.save(str(net / "golden" / "orig_fc.0.1700000000000000.npy"), small)
+    # The model hands fc out as float32, by a Cast of its float16.
+    write_outputs(str(net / "runs"), outputs(scores=small.astype(np.float16).astype(np.float32)))
+    done, document = compared(net, "-f", "net.json")
+    (row,) = [row for row in document["rows"] if "fc" in row["golden_file"]]
+    assert row["verdict"] == "pass", row["reason"]
+    assert "float16 rounds to steps of 5.96e-08 there, which explains it" in row["reason"]
