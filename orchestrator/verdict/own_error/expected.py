@@ -43,6 +43,9 @@ _PRIOR_WEIGHT = 4
 _FEW = 40
 _MOST_FITTED = 400
 _DEAR_GAIN = 0.01
+_DEAR_NOISE = 0.01
+_LEAST_ROUNDING = 1e-7
+_NOT_KNOWN = 1e3
 _ROUNDED = 1e-9
 _NEARLY = 3.0
 """Logarithm of the likelihood by which another g and n may fit worse (95 % of chi² with 2 degrees of freedom, halved)."""
@@ -239,12 +242,13 @@ class _Fit:
         kept = entries.kept(slice(None, None, max(1, -(-len(entries.ops) // _MOST_FITTED))))
         self._names = kept.ops
         self._logs, self._carried = np.log(kept.distance), np.maximum(kept.inputs**2 + kept.rounding**2, _LEAST_CARRIED)
-        # Where every operator's inputs are about alike, g and n explain each other: errors are rather taken to be passed on as they are.
-        self._dear = _DEAR_GAIN * np.abs(np.log(gains))[:, None]
-        self._noises = _NOISES
-        if 0 < len(self._ops) <= _PRIOR_WEIGHT:
-            # Few operators cannot tell noise that devices do not have.
-            self._noises = _NOISES[max(10.0 * median(kept.rounding), float(kept.sums.max())) >= _NOISES]
+        rounded = max(median(kept.rounding), _LEAST_ROUNDING) if len(kept.ops) else _LEAST_ROUNDING
+        # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
+        self._dear = _DEAR_NOISE * np.log1p(_NOISES / rounded) + _DEAR_GAIN * np.abs(np.log(gains))[:, None]
+        # Few operators cannot tell noise that devices do not have.
+        if len(self._ops) <= _PRIOR_WEIGHT:
+            most = max(kept.sums.tolist(), default=0.0)
+            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
         self._found: Dict[Optional[str], _Fitted] = {}
 
@@ -273,22 +277,21 @@ class _Fit:
         best = np.unravel_index(int(np.argmin(costs + self._dear)), costs.shape)
         others = len(set(self._names[rest]))
         # Operators seldom make errors smaller: else an error of the first one, which all others have, would be taken for what all add.
-        likely = self._gains >= min(1.0, self._gains[best[0]]) - _ROUNDED
-        most = max(_LEAST_DEVIATION, float(costs[likely].min())) * math.exp(_NEARLY / others)
-        alike = likely[:, None] & (costs <= most)
-        gain, noise = float(self._gains[best[0]]), float(self._noises[best[1]])
+        likely = (self._dear < _NOT_KNOWN) & (self._gains >= min(1.0, self._gains[best[0]]) - _ROUNDED)[:, None]
+        alike = likely & (costs <= max(_LEAST_DEVIATION, float(costs[likely].min())) * math.exp(_NEARLY / others))
+        gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
         # Of those with the same g the largest n explains most.
         some = alike.any(axis=1)
-        alternatives = np.stack([self._gains[some] ** 2, np.where(alike, self._noises**2, 0.0).max(axis=1)[some]], axis=1)
+        alternatives = np.stack([self._gains[some] ** 2, np.where(alike, _NOISES**2, 0.0).max(axis=1)[some]], axis=1)
         spread = 1.4826 * median(np.abs(off - median(off)))
         return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(median(self._carried[rest])), alternatives)
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""
         logs, carried = self._logs[some], self._carried[some]
-        costs = np.empty((len(self._gains), len(self._noises)))
+        costs = np.empty((len(self._gains), len(_NOISES)))
         for number, gain in enumerate(self._gains):
             with np.errstate(divide="ignore"):
-                costs[number] = np.abs(logs - 0.5 * np.log(gain**2 * carried + self._noises[:, None] ** 2)).sum(axis=1)
+                costs[number] = np.abs(logs - 0.5 * np.log(gain**2 * carried + _NOISES[:, None] ** 2)).sum(axis=1)
         return costs
