@@ -273,7 +273,7 @@ def _stdout(stream: Optional[TextIO]) -> Iterator[None]:
         with contextlib.redirect_stdout(stream):
             yield
         return
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 
 
