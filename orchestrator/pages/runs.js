@@ -69,7 +69,7 @@ class RunList {
     for (const head of document.querySelectorAll('#runs th[data-sort]')) head.setAttribute('aria-sort', head.dataset.sort !== this.sort ? 'none' : this.order === 'asc' ? 'ascending' : 'descending');
     this.fill(found.runs);
     const shown = found.runs.length, total = found.total;
-    document.getElementById('runs-status').textContent = shown < total ? 'the newest ' + shown + ' of ' + total + ' runs' : total + (total === 1 ? ' run' : ' runs');
+    document.getElementById('runs-status').textContent = shown < total ? (this.sort ? 'the first ' : 'the newest ') + shown + ' of ' + total + ' runs' : total + (total === 1 ? ' run' : ' runs');
     this.more.hidden = shown === total;
     this.more.disabled = shown >= MOST_LISTED;
     this.more.textContent = shown >= MOST_LISTED ? 'the filter finds the others' : 'show more';

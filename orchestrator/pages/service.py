@@ -32,6 +32,8 @@ def static_files() -> Mapping[str, Tuple[str, str]]:
         "runs.css": (css, style((*STYLES, "service.css"))),
         "jobs.js": (javascript, script(("common.js", "service.js", "jobs.js"))),
         "jobs.css": (css, style((*STYLES, "service.css"))),
+        "opening.js": (javascript, script(("common.js", "service.js", "opening.js"))),
+        "opening.css": (css, style((*STYLES, "service.css"))),
     }
 
 
@@ -89,6 +91,12 @@ def jobs_page(base: str = "") -> str:
         '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
     )
     return _shell("jobs", "Jobs", body % (_navigation(base), heads), base)
+
+
+def opening_page(base: str = "") -> str:
+    """Return what stands before the difference of two runs for who has not logged in, or comes by a link on another site's page."""
+    body = '<header>\n<h1>Difference of two runs</h1>\n%s</header>\n<main id="opening">\n<p class="quiet">Asking the service …</p>\n</main>'
+    return _shell("opening", "Difference of two runs", body % _navigation(base), base)
 
 
 def _navigation(base: str) -> str:

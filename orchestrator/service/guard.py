@@ -12,6 +12,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..pages.service import opening_page
 from .access import Access
 from .answers import Problem
 
@@ -34,6 +35,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_OPENING = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": PAGE_POLICY}
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -84,7 +86,12 @@ class Guard:
             else:
                 await self.app(scope, exchange.receive, exchange.send)
         except Problem as problem:
-            await exchange.refuse(problem)
+            if problem.status in (401, 403) and _is_opened(scope, headers):
+                # The page asks for the token, or asks again as a page of this origin.
+                answer = Response(opening_page(self.access.prefix), problem.status, {**_OPENING, **problem.headers})
+                await answer(scope, exchange.receive, exchange.send)
+            else:
+                await exchange.refuse(problem)
         except Exception as error:
             # A mistake of ours: the log has it, the client does not.
             log.error("%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error)
@@ -232,6 +239,12 @@ def _headers(scope: Scope) -> Dict[str, List[str]]:
     for name, value in scope["headers"]:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
+
+
+def _is_opened(scope: Scope, headers: Dict[str, List[str]]) -> bool:
+    """Whether a browser opens the difference of two runs, which holds data, unlike the other pages."""
+    wanted = "text/html" in " ".join(headers.get("accept", []))
+    return scope["method"] == "GET" and scope["path"].startswith("/diff/") and wanted and "authorization" not in headers
 
 
 def _relative(scope: Scope) -> None:

@@ -167,10 +167,10 @@ READING: List[Operation] = [
     ),
     Operation(
         "get", "/api/v1/runs", "The runs, newest first.", _object(runs=_list_of(_ref("Run")), total=_COUNT),
-        (("q", _TEXT, "Words that the path, model, host, state or id contain."),
+        (("q", _TEXT, "Words that the path, model, host, state, verdict, first op outside its limits or id contain."),
          ("verdict", {"enum": ["pass", "fail", "incomplete", "none"]}, "Only runs of this verdict."),
          ("sort", {"enum": list(SORTS)}, "By what they are sorted; newest first unless said otherwise."),
-         ("order", {"enum": list(ORDERS)}, "asc unless said otherwise."),
+         ("order", {"enum": list(ORDERS)}, "Of `sort`; asc unless said otherwise."),
          *_PAGE, ("offset", _COUNT, "How many to pass over.")),
     ),
     Operation("get", "/api/v1/runs/{run}", "One run, with result.json's summary (once it has finished) and limits.", _ref("RunInFull")),

@@ -132,6 +132,20 @@ def test_the_list_is_sorted_keeps_what_is_selected_and_leads_to_a_difference(wat
     assert console(page.driver) == []
 
 
+def test_a_link_to_a_difference_asks_for_the_token_and_opens_from_other_sites(serving, live, row, page, tmp_path):
+    for name in ("out", "another"):
+        live(name).put(row(1, verdict="fail"))
+    server = serving(tmp_path / "lab")
+    link = "/diff/%s/%s" % tuple(run["id"] for run in server.runs())
+    page.open(server, link)
+    page.log_in(server)
+    page.until(lambda: "FAIL so far" in page.text("#after"))
+    page.driver.get("data:text/html,<a href='%s'>difference</a>" % (server.url + link))
+    page.element("a").click()
+    page.until(lambda: "FAIL so far" in page.text("#after"))
+    assert page.driver.current_url == server.url + link
+
+
 def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
     server, store, run = watched
     for number in range(204):

@@ -18,6 +18,8 @@ import pytest
 from in_process import run_here
 from service_client import TOKEN
 
+from goldwatch.service.guard import PAGE_POLICY
+
 SHELLS = ("/healthz", "/api/v1/runs", "/nothing")
 
 
@@ -391,3 +393,23 @@ def test_an_answer_that_took_long_to_make_goes_out():
     with pytest.raises(Problem) as raised:
         asyncio.run(look([(b"content-length", b"5")]))
     assert raised.value.status == 408
+
+
+def test_a_browser_that_may_not_see_a_difference_gets_a_page_without_data(serving, live, row, tmp_path):
+    for name in ("out", "another"):
+        live(name).put(row(1))
+    server = serving(tmp_path / "lab")
+    link = "/diff/%s/%s" % tuple(run["id"] for run in server.runs())
+    browser = {"Accept": "text/html,*/*;q=0.8"}
+    for token, headers, status in ((False, {}, 401), (True, {"Sec-Fetch-Site": "cross-site"}, 403)):
+        given, _, body = server.ask(link, headers=headers, token=token)
+        assert given == status and json.loads(body)["error"]["message"]
+    given, headers, body = server.ask(link, headers=browser, token=False)
+    assert given == 401 and headers["Content-Type"].startswith("text/html") and headers["Content-Security-Policy"] == PAGE_POLICY
+    assert b'id="opening"' in body and b"another" not in body
+    foreign = {**browser, "Sec-Fetch-Site": "cross-site"}
+    assert server.ask(link, headers=foreign, token=False)[::2] == (403, body)
+    # Other paths, and who gives a wrong token, get the refusal itself.
+    assert json.loads(server.ask("/api/v1/runs", headers=browser, token=False)[2])["error"]["kind"] == "unauthorised"
+    wrong = {**browser, "Authorization": "Bearer another-token-0123456789"}
+    assert json.loads(server.ask(link, headers=wrong, token=False)[2])["error"]["kind"] == "unauthorised"
