@@ -92,7 +92,8 @@ def locate(model: str, om: str, program: Tuple[str, ...], out: Optional[str], **
     if given["cures"] and given["keep"] not in (None, KEEP_ALL):
         raise UsageError("--cure computes from all dumps: it goes with --keep all alone")
     given["keep"] = given["keep"] or (KEEP_ALL if given["cures"] else KEEP_FAILED)
-    request = Request(model, om, out, words=program, **{name: given[name] for name in names})
+    converting = [option for option, wanted in (("--narrow", narrows), ("--cure", given["cures"])) if wanted]
+    request = Request(model, om, out, words=program, converting=converting, **{name: given[name] for name in names})
     told = _Told(given["quiet"], given["output_format"] == "json")
     if given["dry_run"]:
         with tempfile.TemporaryDirectory(prefix="goldwatch-locate-") as folder:
@@ -187,7 +188,7 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
     plan = _planned(request, Steps(folder, quiet.step), folder)
     search = Search(plan, Steps(folder, quiet.step), quiet.execute, quiet.line)
     commands = [] if plan.problems else [list(step.command) for case in plan.cases for step in search.all_steps(case)]
-    if plan.atc is not None and plan.offline is not None:
+    if plan.atc is not None and plan.made_json and plan.offline is not None:
         commands.insert(0, plan.atc.json_command(request.om, os.path.join(request.out, JSON)))
     temporary = os.path.join(folder, "")
     commands = [[word.replace(temporary, os.path.join(request.out, "")) for word in words] for words in commands]

@@ -93,9 +93,14 @@ def _check_remote(findings: Findings, text: str, rest: str, path: Path, severity
         findings.note("dump-path-remote", path, message, consumer, "write a local folder unless a receiver runs there")
 
 
+def forbidden_characters(text: str) -> List[str]:
+    """Return the characters of a path that GE does not allow in dump_path."""
+    return list(dict.fromkeys(character for character in text if not _ALLOWED.match(character)))
+
+
 def _check_characters(findings: Findings, text: str, checked: str, path: Path, severity: str) -> bool:
     """Check the characters that GE allows: letters, digits and some signs; return whether all are."""
-    wrong = list(dict.fromkeys(character for character in checked if not _ALLOWED.match(character)))
+    wrong = forbidden_characters(checked)
     if not wrong:
         return True
     shown = " ".join(repr(character) for character in wrong[:10])

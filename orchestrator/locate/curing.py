@@ -14,7 +14,6 @@ from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
 from ..model.atc import atc_options
 from .inputs import input_files
-from .original_model import OM
 from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search
 from .shapes import shapes_text
 from .steps import Step
@@ -67,11 +66,7 @@ class Curing:
 
     def __init__(self, search: Search, result: CaseResult, mode: str, budget: Optional[str], options: Sequence[str]) -> None:
         plan = search.plan
-        assert plan.original is not None and plan.offline is not None
-        if plan.original.kind == OM:
-            raise InputError("the model is converted again from its original: MODEL is an om", hint="give the prototxt, .pb or .onnx")
-        if plan.atc is None:
-            raise InputError("the model is converted again with atc, and there is none here", hint="name it with --atc")
+        assert plan.original is not None and plan.offline is not None and plan.atc is not None
         self._atc: Atc = plan.atc
         self._original, self._offline = plan.original, plan.offline
         self._search, self._result = search, result

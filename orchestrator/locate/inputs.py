@@ -259,7 +259,7 @@ def read_values(pair: InputPair) -> np.ndarray:
     try:
         with open_input(pair.file) as stream:
             array = np.load(stream, allow_pickle=False) if plain else np.frombuffer(stream.read(), np.uint8)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise FormatError("%s: no .npy file: %s" % (where, error)) from None
     if pair.image is not None:
         if array.dtype != np.uint8 or array.size != pair.device_bytes:

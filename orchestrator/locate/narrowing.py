@@ -12,7 +12,7 @@ from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
 from ..schemas.documents import read_document
 from ..submodel.document import FILE
-from .original_model import CAFFE, ONNX, TENSORFLOW
+from .original_model import CAFFE
 from .search import DECIDED, DUMP, RUN, CaseResult, Search
 from .steps import Step
 
@@ -93,11 +93,7 @@ class Narrowing:
 
     def __init__(self, search: Search, result: CaseResult, options: Sequence[str]) -> None:
         plan = search.plan
-        assert plan.original is not None and plan.offline is not None
-        if plan.original.kind not in (CAFFE, ONNX, TENSORFLOW):
-            raise InputError("a part is cut out of a prototxt, a frozen .pb or an .onnx: MODEL is %s" % plan.original.framework)
-        if plan.atc is None:
-            raise InputError("a cut is converted with atc, and there is none here", hint="name it with --atc")
+        assert plan.original is not None and plan.offline is not None and plan.atc is not None
         self._atc: Atc = plan.atc
         self._search, self._result, self._options = search, result, list(options)
         self._original, self._offline = plan.original, plan.offline

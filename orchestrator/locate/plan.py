@@ -14,6 +14,7 @@ from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python
 from ..config.dump_size import acl_size
 from ..config.models import Models
+from ..config.path_rules import forbidden_characters
 from ..errors import GoldwatchError, InputError, MissingPath, UsageError
 from ..filesystem.mounts import free_bytes, nearest_folder
 from ..kinds import kind as kinds
@@ -28,7 +29,7 @@ from ..naming import printable
 from ..processes.pool import default_jobs
 from ..text.wording import listed, plural, size_text
 from .inputs import InputPair, Paired, named_files, pair_inputs, shown_model
-from .original_model import CAFFE, OM, ONNX, ModelInput, OriginalModel, read_original
+from .original_model import CAFFE, OM, ONNX, TENSORFLOW, ModelInput, OriginalModel, read_original
 from .shapes import Shapes, folder_name, parse_shapes, shapes_text
 
 T = TypeVar("T")
@@ -62,6 +63,8 @@ class Request:
         Which dumps stay after their comparison.
     golden
         Golden data of the very inputs; None: they are made.
+    converting
+        Options that convert the model, or a part of it, again: ``--narrow``, ``--cure``.
     """
 
     model: str
@@ -80,6 +83,7 @@ class Request:
     atc: Optional[str] = None
     keep: str = "failed"
     golden: Optional[str] = None
+    converting: Sequence[str] = ()
 
 
 class Problem(NamedTuple):
@@ -124,6 +128,8 @@ class Plan:
     ----------
     atc
         None where there is none, or none is needed.
+    made_json
+        Whether atc makes the om's json, and nobody gave it.
     offline, golden_om
         What the json of the om says; of a second om the same of it.
     golden_python
@@ -135,6 +141,7 @@ class Plan:
     request: Request
     original: Optional[OriginalModel] = None
     atc: Optional[Atc] = None
+    made_json: bool = False
     offline: Optional[OfflineModel] = None
     golden_om: Optional[OfflineModel] = None
     runner: Optional[Runner] = None
@@ -156,7 +163,7 @@ class Plan:
             found.append("golden   %s" % self.framework)
         if self.offline is not None:
             chip = ", made for %s" % self.offline.soc_version if self.offline.soc_version else ""
-            made = " by %s" % self.atc.path if self.atc is not None and self.offline.path != request.om_json else ""
+            made = " by %s" % self.atc.path if self.atc is not None and self.made_json else ""
             found.append("om       %s%s; its json: %s%s" % (request.om, chip, self.offline.path, made))
         if self.runner is not None:
             shown = " ".join(self.runner.words) if self.runner.name == PROGRAM else "%s of %s" % (self.runner.name, self.runner.where)
@@ -212,6 +219,9 @@ def make_plan(request: Request, make_json: Make) -> Plan:
         _find_framework(plan, plan.original)
     if request.golden is not None:
         _check_golden(plan, request.golden)
+    _check_out(plan)
+    if request.converting:
+        _check_converting(plan, listed(request.converting, 2, " and "))
     if plan.offline is not None and plan.original is not None and (plan.original.kind != OM or plan.golden_om is not None):
         _find_cases(plan, plan.original, plan.offline, files, combinations)
         _estimate(plan, plan.offline)
@@ -225,6 +235,26 @@ def _check_golden(plan: Plan, golden: str) -> None:
         raise UsageError("--golden is for golden data of an original model; a second om is golden itself")
     if not os.path.isdir(golden) or not golden_files(golden):
         plan.problems.append(Problem("--golden: there are no golden files in %s" % golden, "leave it out: they are made"))
+
+
+def _check_out(plan: Plan) -> None:
+    """Find why GE would dump nothing into OUT: a blank in its path, say."""
+    path = os.path.abspath(plan.request.out)
+    wrong = forbidden_characters(path)
+    if wrong:
+        told = "-o: nothing would be dumped into %s: GE allows no %s in dump_path" % (path, " ".join(map(repr, wrong[:10])))
+        plan.problems.append(Problem(told, "name a folder without, with -o"))
+
+
+def _check_converting(plan: Plan, options: str) -> None:
+    """Find what is missing to convert the model, or a part of it, again."""
+    if plan.original is not None and plan.original.kind not in (CAFFE, ONNX, TENSORFLOW):
+        told = "%s: MODEL is %s, and what is converted is a prototxt, a frozen .pb or an .onnx" % (options, plan.original.framework)
+        plan.problems.append(Problem(told, "give the original model"))
+    elif plan.atc is None and plan.offline is not None:
+        plan.atc = find_atc(given=plan.request.atc)
+        if plan.atc is None:
+            plan.problems.append(Problem("%s: atc converts, and is not here: %s" % (options, toolkit_problem()), "or leave it out"))
 
 
 def _known(shape: Sequence[int]) -> Tuple[Optional[int], ...]:
@@ -284,6 +314,7 @@ def _offline(
         plan.problems.append(Problem("%s: %s is %s, no om" % (what, om, kind.words), "give the .om that atc made"))
         return None
     if path is None:
+        plan.made_json = plan.made_json or what == "OM"
         atc = _tried(plan, lambda: find_atc(given=request.atc) or _no_atc())
         if atc is None:
             return None

@@ -177,3 +177,9 @@ def test_name_and_file(tmp_path) -> None:
     for texts in (["x"], ["=a"], ["x="], ["x=a", "x=b"]):
         with pytest.raises(UsageError):
             named_files(texts)
+
+
+def test_an_empty_npy_is_told_as_such(tmp_path) -> None:
+    (tmp_path / "x.npy").write_bytes(b"")
+    paired = pair_inputs(model(("x", "float32", (2,))), [OmInput("x", "float32", (2,))], {"x": str(tmp_path / "x.npy")}, {})
+    assert len(paired.problems) == 1 and "x.npy: no .npy file" in paired.problems[0]

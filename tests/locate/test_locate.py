@@ -84,6 +84,28 @@ def test_all_that_is_missing_is_told_at_once(place) -> None:
         assert text in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("option", ["--narrow", "--cure"])
+def test_what_converting_again_lacks_is_told_before_anything_runs(place, option) -> None:
+    two = place.locate("model.om", "model.om", "-o", "out", option)
+    assert two.returncode == 4 and "%s: MODEL is a second om" % option in two.stderr and not (place.folder / "out" / "golden").exists()
+    assert place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs").returncode == 0
+    os.remove(str(place.folder / "npu" / "bin" / "atc"))
+    without = place.locate("model.onnx", "model.om", "-f", "json/model.json", "-o", "out", option)
+    assert without.returncode == 4 and "%s: atc converts, and is not here" % option in without.stderr, without.stderr
+    assert not (place.folder / "out" / "golden").exists()
+
+
+def test_a_json_that_is_given_does_not_hide_atc(place) -> None:
+    place.locate("model.onnx", "model.om", "-o", "json", "--until", "inputs")
+    done = place.locate("model.onnx", "model.om", "-f", "json/model.json", "-o", "out", "--narrow")
+    assert done.returncode == 1 and "smallest part that fails alone: second" in done.stdout, done.stderr
+
+
+def test_a_folder_into_which_nothing_would_be_dumped(place) -> None:
+    done = place.locate("model.onnx", "model.om", "-o", "my out")
+    assert done.returncode == 4 and "GE allows no ' ' in dump_path" in done.stderr and not (place.folder / "my out" / "golden").exists()
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "words"),
     [

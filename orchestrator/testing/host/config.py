@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...errors import FormatError, UsageError, require_file
+from ...naming import sanitise_device
 from ..faults import KINDS as FILE_FAULTS
 from ..faults import Fault
 from ..op_faults import KINDS as OP_FAULTS
@@ -82,7 +83,7 @@ class HostConfig:
             kind, _, rest = text.partition("=")
             name, colon, number = text.partition(":")
             if kind == "lost-dump" and rest:
-                found.append(Fault("refuse_open", rest))
+                found.append(Fault("refuse_open", sanitise_device(rest)))
             elif kind in FILE_FAULTS:
                 found.append(Fault.parse(text))
             elif not (text.startswith("op:") or text in _PLAIN or (name == "crash" and colon and number.isdigit())):

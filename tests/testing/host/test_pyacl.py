@@ -7,6 +7,8 @@ import pytest
 import stand_in
 from stand_in import acl_json, compiled, dump_names, host_module
 
+from goldwatch.testing.host.config import HostConfig
+
 
 @pytest.fixture
 def om(tmp_path):
@@ -148,3 +150,8 @@ def test_a_dump_that_never_comes(tmp_path, om):
     run_with(tmp_path, om, acl_json(tmp_path / "acl.json", tmp_path / "dump", "net"), "lost-dump=pool1")
     names = dump_names(tmp_path / "dump")
     assert len(names) == 9 and not any(".pool1." in name for name in names)
+
+
+def test_the_lost_dump_of_an_op_whose_file_is_called_otherwise():
+    (fault,) = HostConfig(faults=("lost-dump=conv/2",)).file_faults()
+    assert fault.match == "conv_2"
