@@ -209,6 +209,20 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     assert element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
 
 
+def test_f_goes_on_from_one_failing_op_to_the_next_while_their_rows_open(driver, page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    show(driver, page)
+    driver.execute_script("document.querySelector('#graph .network').focus()")
+    opened = []
+    for _ in range(3):
+        ActionChains(driver).send_keys("f").perform()
+        opened.append(element(driver, "#detail").get_attribute("data-tensor"))
+    assert len(set(opened)) == 3
+    ActionChains(driver).send_keys("\ue00c").perform()
+    assert driver.switch_to.active_element.get_attribute("class") == "network" and not element(driver, "#detail").is_displayed()
+
+
 def test_the_commands_can_be_copied(driver, page, until):
     show(driver, page)
     element(driver, "#suspects button.copy").click()
