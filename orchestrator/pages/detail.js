@@ -25,7 +25,7 @@ class Detail {
   }
 
   address(row) {
-    return this.extra.link ? this.extra.link(row) : '#row-' + row;
+    return this.extra.link ? this.extra.link(row) : '#row-' + (this.rows.rank(row) + 1);
   }
 
   open(row) {
@@ -246,7 +246,7 @@ function rowPart(rows, row) {
 function linkedRow(rows, fragment) {
   const numbered = /^#row-(\d+)$/.exec(fragment);
   if (numbered) {
-    for (let row = 0; row < rows.length; row++) if (rows.rank(row) === Number(numbered[1])) return row;
+    for (let row = 0; row < rows.length; row++) if (rows.rank(row) + 1 === Number(numbered[1])) return row;
     return null;
   }
   const found = /^#op-([^&]+)(?:&(.+))?$/.exec(fragment);

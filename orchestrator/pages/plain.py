@@ -148,7 +148,7 @@ def _culprit(number: int, culprit: Mapping[str, Any], told: ReportContext, numbe
 
 def _head(number: int, op: str, op_type: str, row: Any) -> str:
     name = '<span class="name">%s</span>%s' % (sentence(op), " <span class=\"quiet\">(%s)</span>" % sentence(op_type) if op_type else "")
-    leads = '<a href="#row-%d">%s</a>' % (row, name) if row is not None else name
+    leads = '<a href="#row-%d">%s</a>' % (row + 1, name) if row is not None else name
     return "<h3>%d. %s</h3>" % (number, leads)
 
 
@@ -201,7 +201,7 @@ def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str],
     cells.append("<td>%s</td>" % sentence(row.op_type))
     cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
     cells.append("<td>%s</td>" % sentence(row.reason))
-    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number, attribute(row.tensor), row.verdict, "".join(cells))
+    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number + 1, attribute(row.tensor), row.verdict, "".join(cells))
 
 
 def _metric(name: str, value: Any) -> str:

@@ -43,6 +43,8 @@ function reportGraphs(holder, graphs, open) {
     if (event.key.toLowerCase() !== 'f' || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     tools.go(event.shiftKey ? -1 : 1);
+    // The row that opens takes the focus; the next f is for the network, too.
+    box.focus({preventScroll: true});
   });
   draw(false);
   return {

@@ -99,6 +99,12 @@ def opening_page(base: str = "") -> str:
     return _shell("opening", "Difference of two runs", body % _navigation(base), base)
 
 
+def difference_navigation(base: str, before: str, after: str) -> str:
+    """Return the links from the difference of two runs, which are named by their ids."""
+    links = (("/", "all runs"), ("/jobs", "jobs"), ("/runs/" + before, "run before"), ("/runs/" + after, "run after"))
+    return '<nav aria-label="pages">%s</nav>\n' % " · ".join('<a href="%s%s">%s</a>' % (html.escape(base), *link) for link in links)
+
+
 def _navigation(base: str) -> str:
     return _NAVIGATION % {"base": html.escape(base)}
 

@@ -87,7 +87,7 @@ def make_service(
         *GraphRoutes(runs, book).routes(),
         *page_routes(access.prefix),
         *FileRoutes(runs).routes(),
-        *DiffRoutes(runs).routes(),
+        *DiffRoutes(runs, access.prefix).routes(),
         *JobRoutes(foreman, runs, access.prefix, may_send=not read_only).routes(),
     ]
     handlers: Any = {HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, OSError: _of_a_disk, Exception: _mistake}

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..pages.service import difference_navigation
 from .answers import Problem
 from .making import make_page
 from .runs import Runs
@@ -22,8 +23,9 @@ _POLICY = re.compile('<meta http-equiv="Content-Security-Policy" content="([^"&]
 class DiffRoutes:
     """Answers who wants to see two runs side by side."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, prefix: str) -> None:
         self.runs = runs
+        self.prefix = prefix
         self._turn: Optional[asyncio.Semaphore] = None
 
     def routes(self) -> List[Route]:
@@ -41,6 +43,7 @@ class DiffRoutes:
             stream = await make_page(["diff", before.path, after.path, "--" + _FORMAT], "diff.html")
         with stream:
             text = (await run_in_threadpool(stream.read)).decode("utf-8")
+        text = text.replace("</header>", difference_navigation(self.prefix, before.id, after.id) + "</header>", 1)
         # The page names its one script and its one style sheet itself; nothing else may run.
         policy = _POLICY.search(text)
         assert policy is not None

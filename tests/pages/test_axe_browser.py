@@ -20,7 +20,7 @@ def test_a_report_and_a_row_of_it(driver, page, width, dark):
     resize(driver, width, 900, dark)
     show(driver, page)
     assert accessibility_faults(driver) == []
-    show(driver, page, "#row-120")
+    show(driver, page, "#row-121")
     assert accessibility_faults(driver) == []
 
 
@@ -31,7 +31,7 @@ def test_a_training(driver, tmp_path, width, dark):
     rows = [row.but(**place) for place in places for row in network(8, 4)]
     write_page(tmp_path / "page.html", [*rows, make_row(99, 1e-4, verdict="not_compared", reason="no golden data", metrics={})], [4])
     resize(driver, width, 900, dark)
-    show(driver, tmp_path / "page.html", "#row-4")
+    show(driver, tmp_path / "page.html", "#row-5")
     assert accessibility_faults(driver) == []
 
 

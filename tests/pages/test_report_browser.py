@@ -132,12 +132,13 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     assert active.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
     active.send_keys("\ue007")
     detail = element(driver, "#detail")
+    assert element(driver, "#rows tr[aria-selected=true] td").text == "2"
     assert detail.is_displayed() and "block0/unit1/Conv2D:output:0" in detail.text and "MatMul" in detail.text
-    assert driver.current_url.endswith("#row-1")
+    assert driver.current_url.endswith("#row-2")
     driver.switch_to.active_element.send_keys("\ue00c")
     assert not detail.is_displayed() and "#row" not in driver.current_url
     assert driver.switch_to.active_element.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
-    show(driver, page, "#row-120")
+    show(driver, page, "#row-121")
     detail = element(driver, "#detail")
     assert detail.is_displayed() and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
     assert "RelativeEuclideanDistance" in detail.text and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
@@ -160,14 +161,14 @@ def test_only_failing_rows_are_shown_where_that_is_asked(driver, page, tmp_path)
 
 def test_an_address_names_a_row_by_its_op_or_number_and_what_is_not_here_is_told(driver, page, until):
     opened = "return document.querySelector('#detail').hidden ? null : document.querySelector('#detail').dataset.tensor"
-    for fragment, tensor in (("#op-block3%2Funit4%2FConv2D", "block3/unit4/Conv2D:output:0"), ("#row-7", "block0/unit7/Conv2D:output:0")):
+    for fragment, tensor in (("#op-block3%2Funit4%2FConv2D", "block3/unit4/Conv2D:output:0"), ("#row-8", "block0/unit7/Conv2D:output:0")):
         show(driver, page, fragment)
         assert driver.execute_script(opened) == tensor and not element(driver, "#address").is_displayed()
-    unknown = {"#op-no%2Fsuch": "the op no/such, which has no row here", "#row-300": "row 300, which has no row here", "#op-%zz": "%zz"}
+    unknown = {"#op-no%2Fsuch": "the op no/such, which has no row here", "#row-301": "row 301, which has no row here", "#op-%zz": "%zz"}
     for fragment, said in unknown.items():
         show(driver, page, fragment)
         assert said in element(driver, "#address").text and driver.execute_script(opened) is None
-    driver.execute_script("location.hash = '#row-7'")
+    driver.execute_script("location.hash = '#row-8'")
     until(lambda: driver.execute_script(opened))
     assert not element(driver, "#address").is_displayed()
 
@@ -208,6 +209,20 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     assert element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
 
 
+def test_f_goes_on_from_one_failing_op_to_the_next_while_their_rows_open(driver, page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    show(driver, page)
+    driver.execute_script("document.querySelector('#graph .network').focus()")
+    opened = []
+    for _ in range(3):
+        ActionChains(driver).send_keys("f").perform()
+        opened.append(element(driver, "#detail").get_attribute("data-tensor"))
+    assert len(set(opened)) == 3
+    ActionChains(driver).send_keys("\ue00c").perform()
+    assert driver.switch_to.active_element.get_attribute("class") == "network" and not element(driver, "#detail").is_displayed()
+
+
 def test_the_commands_can_be_copied(driver, page, until):
     show(driver, page)
     element(driver, "#suspects button.copy").click()
@@ -219,11 +234,11 @@ def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
     resize(driver, 390, 844)
     show(driver, page)
     assert driver.execute_script(SIDEWAYS) <= 0
-    show(driver, page, "#row-120")
+    show(driver, page, "#row-121")
     assert driver.execute_script(SIDEWAYS) <= 0
     long = [make_row(number, 0.5, op="x" * 5000 + str(number), op_type="T" * 200) for number in range(3)]
     write_page(tmp_path / "long.html", long, [0])
-    show(driver, tmp_path / "long.html", "#row-1")
+    show(driver, tmp_path / "long.html", "#row-2")
     assert driver.execute_script(SIDEWAYS) <= 0
     steps = [make_row(0, 0.5, time="t", device=str(step), model="ge_default_%d" % (step + 10**40), step=str(step)) for step in range(3)]
     write_page(tmp_path / "steps.html", steps, [0])
@@ -242,7 +257,7 @@ def test_dark_is_dark(driver, page):
 def test_a_hostile_name_is_harmless(driver, tmp_path):
     rows = [make_row(), make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, reason=HOSTILE, golden=HOSTILE, target_file=HOSTILE)]
     write_page(tmp_path / "page.html", rows, [1], sentence=HOSTILE)
-    show(driver, tmp_path / "page.html", "#row-1")
+    show(driver, tmp_path / "page.html", "#row-2")
     assert driver.title != "ran" and tensors(driver) == [row.tensor for row in reversed(rows)]
     assert "\u202e" not in element(driver, "body").text and "\\u202egnp" in element(driver, "#detail h2").text
 
@@ -297,7 +312,7 @@ def test_what_compare_op_found_is_drawn(driver, tmp_path):
     numpy.save(str(tmp_path / "golden.npy"), golden)
     for words in (["compare", "-o", "out"], ["compare-op", "-o", "out/detail"], ["compare", "-o", "out", "--html", "page.html"]):
         assert run_here(["goldwatch", *words, "target.npy", "golden.npy"], tmp_path).returncode == 1
-    show(driver, tmp_path / "page.html", "#row-0")
+    show(driver, tmp_path / "page.html", "#row-1")
     detail = element(driver, "#detail")
     assert detail.find_element("css selector", "svg.bars").is_displayed() and "logarithm of its count" in detail.text
     assert "axis 1 (3): most at index 1, 100 %" in detail.text
@@ -434,7 +449,7 @@ def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
 
 def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
     resize(driver, 390, 844)
-    show(driver, page, "#row-4")
+    show(driver, page, "#row-5")
     lines = """const lines = (cell) => {
         const range = document.createRange();
         range.selectNode(cell.firstChild);

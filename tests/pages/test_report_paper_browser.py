@@ -141,7 +141,7 @@ def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
 
 
 def test_of_a_row_that_is_open_all_metrics_and_the_neighbours_are_printed(driver, page):
-    show(driver, page, "#row-120")
+    show(driver, page, "#row-121")
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     text = driver.find_element("css selector", "#detail").text
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

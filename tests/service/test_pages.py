@@ -207,7 +207,7 @@ def test_a_link_to_an_op_opens_it(watched, row, page):
     page.until(lambda: page.text("#address") == "The address names the op nothing, which has no row here.")
     # Its number in the table names a row as well.
     page.open(server, "/")
-    page.open(server, "/runs/%s#row-2" % run)
+    page.open(server, "/runs/%s#row-3" % run)
     page.until(lambda: "op2:output:0" in page.text("#detail"))
 
 

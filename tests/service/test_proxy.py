@@ -89,6 +89,23 @@ def server_by_name(server, proxy):
     return Named()
 
 
+def test_a_difference_leads_to_its_runs_below_the_path(behind, live, row, tmp_path):
+    for name in ("out", "another"):
+        live(name).put(row(1))
+    server, proxy = behind(tmp_path / "lab")
+    token = {"Authorization": "Bearer " + TOKEN}
+    before, after = (run["id"] for run in json.loads(ask(proxy, PREFIX + "/api/v1/runs", **token)[2])["runs"])
+    status, _, body = ask(proxy, "%s/diff/%s/%s" % (PREFIX, before, after), **token)
+    links = re.findall(r'<a href="(/[^"]*)"', body.decode())
+    assert status == 200 and links == [PREFIX + path for path in ("/", "/jobs", "/runs/" + before, "/runs/" + after)]
+    assert all(ask(proxy, link)[0] == 200 for link in links)
+    # Who has not logged in gets a page whose script and style are below the path, too.
+    status, _, body = ask(proxy, "%s/diff/%s/%s" % (PREFIX, before, after), Accept="text/html")
+    links = re.findall(r'(?:href|src)="(/[^"]*)"', body.decode())
+    assert status == 401 and len(links) == 4 and all(ask(proxy, link)[0] == 200 for link in links)
+    assert all(link.startswith(PREFIX + "/") for link in links)
+
+
 def test_streams_and_the_command_line_go_through_the_proxy(behind, live, row, tmp_path):
     store = live("out")
     store.put_all([row(number) for number in range(3)])
