@@ -11,6 +11,7 @@ import tempfile
 from typing import Any, Dict, List, NoReturn, Optional, Sequence
 
 from ...errors import EXIT_INTERRUPTED, GoldwatchError, UsageError
+from ...naming import printable
 from ..child.parent import OURS, Task, run_child
 
 _MODULE = "goldwatch.adapters.acl.worker"
@@ -80,7 +81,7 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     if outcome.returncode or "result" not in outcome.told:
         raise outcome.problem("pyACL", _LOGS)
     for path in outcome.told["result"]["outputs"]:
-        print(path)
+        print(printable(path))
     return 0
 
 
@@ -97,7 +98,7 @@ def main() -> NoReturn:
     try:
         sys.exit(run())
     except GoldwatchError as error:
-        print("pyacl: %s" % error.message, file=sys.stderr)
+        print("pyacl: %s" % printable(error.message), file=sys.stderr)
         if error.hint:
-            print("  hint: %s" % error.hint, file=sys.stderr)
+            print("  hint: %s" % printable(error.hint), file=sys.stderr)
         sys.exit(error.exit_code)

@@ -129,9 +129,16 @@ def put_cells(cells: Iterable[str]) -> None:
 
 
 def put_escaped(lines: Iterable[str]) -> None:
-    """Print lines on stdout whose names are escaped already, because they hold colours of our own."""
+    """Print lines on stdout whose names are escaped already, because they hold colours of our own or are commands to copy."""
     for line in lines:
         sys.stdout.write(line + "\n")
+
+
+def say_escaped(lines: Iterable[str]) -> None:
+    """Print lines on stderr whose names are escaped already, because they are commands to copy."""
+    for line in lines:
+        sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 def put_file(text: str) -> None:

@@ -28,7 +28,18 @@ from ..model.gears import without_gear
 from ..naming import printable
 from ..text.wording import listed, plural, size_text
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
-from .common import columns_of, format_option, print_json, put_line, put_wrapped, report_error, say, verbosity_options
+from .common import (
+    columns_of,
+    format_option,
+    print_json,
+    put_escaped,
+    put_line,
+    put_wrapped,
+    report_error,
+    say,
+    say_escaped,
+    verbosity_options,
+)  # fmt: skip
 from .outputs import require_room
 from .result_text import verdict_line
 from .shell import shell_lines, shell_word
@@ -200,8 +211,7 @@ def _show_plan(request: Request, folder: str, told: "_Told") -> int:
     for line in plan.lines():
         put_line(line.replace(temporary, os.path.join(request.out, "")))
     for words in commands:
-        for line in shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9):
-            put_line(line) if columns_of(sys.stdout) is None else sys.stdout.write(line + "\n")
+        put_escaped(shell_lines("$ " + shell_word(words[0]), [shell_word(word) for word in words[1:]], columns_of(sys.stdout) or 10**9))
     told.refuse(plan)
     return EXIT_PASS
 
@@ -247,10 +257,9 @@ class _Told:
 
     def step(self, command: Sequence[str], is_done: bool) -> None:
         """Show a step's command before it is done, or that it was done before."""
-        words = [shell_word(word) for word in command]
-        for line in shell_lines(("done: " if is_done else "$ ") + words[0], words[1:], columns_of(sys.stderr) or 10**9):
-            if not self.quiet:
-                sys.stderr.write(line + "\n")
+        if not self.quiet:
+            words = [shell_word(word) for word in command]
+            say_escaped(shell_lines(("done: " if is_done else "$ ") + words[0], words[1:], columns_of(sys.stderr) or 10**9))
 
     def execute(self, words: Sequence[str]) -> int:
         """Do a command of goldwatch: of what they print only the comparison of the dumps goes to stdout."""

@@ -20,4 +20,4 @@ def test_faults_are_named_and_healthy_runs_have_no_culprit(form):
     result = subprocess.run([sys.executable, SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "healthy runs with a culprit: 0 of 2" in result.stdout
-    assert "| **all** | **10** | **10 (100.0 %)** | **10** | 0 |" in result.stdout
+    assert "| **all** | **11** | **11 (100.0 %)** | **11** | 0 |" in result.stdout
