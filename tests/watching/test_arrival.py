@@ -347,4 +347,4 @@ def test_tables_are_kept_current_and_the_terminal_shows_a_line(net) -> None:
     assert process.wait(30) == 0
     reader.join()
     os.close(master)
-    assert b"0 failed, 8 rows, 0 waiting, 0 queued, " in b"".join(shown)
+    assert b"0 failed, 4 of 4 ops, 8 rows, 0 waiting, 0 queued, " in b"".join(shown)
