@@ -376,7 +376,7 @@ def _tell_end(results: List[CaseResult], code: int) -> None:
         if result.cleared is not None:
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, small errors add up until %s is outside its "
-                "limits; --cure raises those that contribute most to float32" % result.cleared
+                "limits; the same command with --cure --force raises those that contribute most to float32" % result.cleared
             )
             break
     if not culprits and code == EXIT_PASS:
