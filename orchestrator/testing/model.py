@@ -105,7 +105,6 @@ class DeviceModel:
     name: str
     ops: List[DeviceOp] = field(default_factory=list)
     attributes: Dict[str, Any] = field(default_factory=dict)
-    _by_name: Dict[str, DeviceOp] = field(default_factory=dict, init=False, repr=False)
 
     def add(self, op: DeviceOp) -> DeviceOp:
         """Append an op; its inputs must be there already."""
@@ -114,9 +113,7 @@ class DeviceModel:
 
     def output(self, name: str, index: int = 0) -> DeviceTensor:
         """Return an op's output."""
-        if len(self._by_name) != len(self.ops):
-            self._by_name = {op.name: op for op in reversed(self.ops)}
-        return self._by_name[name].outputs[index]
+        return next(op for op in self.ops if op.name == name).outputs[index]
 
     def document(self) -> Dict[str, Any]:
         """Return the json that ``atc --mode=1`` would print: unset scalars absent, an empty list without ``s``."""

@@ -108,7 +108,7 @@ def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, pag
     assert marked == element(driver, "#detail").get_attribute("data-tensor")
 
 
-def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page):
+def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page, until):
     from selenium.webdriver.common.action_chains import ActionChains, ScrollOrigin
     from selenium.webdriver.common.keys import Keys
 
@@ -118,10 +118,12 @@ def test_the_wheel_zooms_with_a_key_held_and_else_scrolls_the_page(driver, page)
     above = driver.execute_script("return scrollY")
     there = ScrollOrigin.from_element(canvas)
     ActionChains(driver).scroll_from_origin(there, 0, -200).perform()
-    assert span(driver) == (0, 299) and driver.execute_script("return scrollY") < above
+    until(lambda: driver.execute_script("return scrollY") < above)
+    assert span(driver) == (0, 299)
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    until(lambda: driver.execute_script("return scrollY") == above)
     ActionChains(driver).key_down(Keys.CONTROL).scroll_from_origin(there, 0, -200).key_up(Keys.CONTROL).perform()
-    assert span(driver)[1] - span(driver)[0] < 299
+    until(lambda: span(driver)[1] - span(driver)[0] < 299)
 
 
 def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver, page):
