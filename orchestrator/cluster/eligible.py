@@ -46,7 +46,8 @@ class EligibleWorkers:
         """
         tree = DumpTree(options.target, time=options.time)
         self.probes = [*_probes_of_inputs(options), *_probes_of_devices(tree)]
-        reasons = [*self._excluded.values(), *self._ask_new_workers()]
+        reasons = list(self._excluded.values())
+        reasons += self._ask_new_workers()
         if reasons and len(self._excluded) == len(self._asked):
             raise InputError("no worker sees the files: %s" % self.reasons, hint="they must lie under the same paths on their machines")
         self._warn(reasons)
