@@ -40,7 +40,6 @@ DATA_TYPES = {
 }  # fmt: skip
 """aclDataType."""
 _FORMATS = {"NCHW": 0, "NHWC": 1, "ND": 2}
-_MB = 1 << 20
 
 
 class Acl:

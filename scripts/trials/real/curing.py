@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from .device import Device, Store, rounded
 from .lowering import Habit, Lowered, Op, lower
 from .nets import NETS, model_of
-from .running import PLACE, _goldwatch, write_json, write_tree
+from .running import PLACE, _goldwatch, make_golden, write_json, write_tree
 from .sessions import _SESSIONS, all_values
 
 Array = Any
@@ -223,15 +223,10 @@ class CureScene:
         folder = os.path.join(self.folder, "golden")
         if os.path.isdir(folder):
             return folder
-        words = ["golden", "onnx", "dump", self.model, "-o", folder, "--quiet", "--threads", "1"]
-        for index, (name, array) in enumerate(self.feeds.items()):
-            path = os.path.join(self.folder, "input_%d.npy" % index)
-            np.save(path, array)
-            words += ["--input", "%s=%s" % (name, path)]
-        code, out = _goldwatch(words)
-        if code:
-            raise LookupError("golden onnx dump ended with %s: %s" % (code, out.strip()[-300:]))
-        return folder
+        try:
+            return make_golden(self.model, self.feeds, folder)
+        except RuntimeError as error:
+            raise LookupError(str(error)[-300:]) from None
 
 
 def _coarse(lowered: Lowered, fault: str, random: Random) -> Dict[str, str]:

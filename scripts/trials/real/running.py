@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -169,22 +169,9 @@ class Scene:
     def golden(self, bare: bool) -> str:
         """Return the folder of golden data, made when first asked for."""
         if bare not in self._goldens:
-            self._goldens[bare] = self._without_model() if bare else self._make_golden()
+            folder = os.path.join(self.folder, "golden")
+            self._goldens[bare] = self._without_model() if bare else make_golden(self.model, self.feeds, folder)
         return self._goldens[bare]
-
-    def _make_golden(self) -> str:
-        folder = os.path.join(self.folder, "golden")
-        words = ["golden", "onnx", "dump", self.model, "-o", folder, "--quiet", "--threads", "1"]
-        for index, (name, array) in enumerate(self.feeds.items()):
-            path = os.path.join(self.folder, "input_%d.npy" % index)
-            np.save(path, array)
-            words += ["--input", "%s=%s" % (name, path)]
-        code, out = _goldwatch(words)
-        if code:
-            raise RuntimeError(
-                "golden onnx dump %s ended with %s: %s" % (self.net, code, out.strip())
-            )
-        return folder
 
     def _without_model(self) -> str:
         """Return golden data of which the manifest does not tell the original model."""
@@ -399,6 +386,25 @@ def _keep(scene: Scene, found: Dict[str, Any], dump: str, golden: str) -> None:
         )
     with open(os.path.join(keep, "found.json"), "w", encoding="utf-8") as stream:
         json.dump(found, stream, indent=1)
+
+
+def make_golden(model: str, feeds: Mapping[str, Array], folder: str) -> str:
+    """Make golden data of a model in a folder, with its inputs beside it; return the folder.
+
+    Raises
+    ------
+    RuntimeError
+        The command failed.
+    """
+    words = ["golden", "onnx", "dump", model, "-o", folder, "--quiet", "--threads", "1"]
+    for index, (name, array) in enumerate(feeds.items()):
+        path = os.path.join(os.path.dirname(folder), "input_%d.npy" % index)
+        np.save(path, array)
+        words += ["--input", "%s=%s" % (name, path)]
+    code, out = _goldwatch(words)
+    if code:
+        raise RuntimeError("golden onnx dump %s ended with %s: %s" % (model, code, out.strip()))
+    return folder
 
 
 def _goldwatch(words: Sequence[str]) -> Tuple[int, str]:
