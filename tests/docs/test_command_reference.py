@@ -22,9 +22,15 @@ def test_every_option_of_every_command_is_in_its_section():
     for words, command in SCRIPT["commands"](goldwatch, ["goldwatch"]):
         for option in command.params:
             if isinstance(option, click.Option) and option.name != "help":
-                assert all(name in sections[" ".join(words)] for name in option.opts), (words, option.opts)
+                assert all(name in sections[" ".join(words)] for name in option.opts), (
+                    words,
+                    option.opts,
+                )
 
 
 def test_a_list_in_the_help_is_a_list_on_the_page():
     text = text_of("docs/cli.md")
-    assert "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- `FILE.npz`: its keys" in text
+    assert (
+        "\nAn input is one of:\n\n- `NAME=FILE.npy, FILE.npz`: of an npz the key is NAME\n- "
+        "`FILE.npz`: its keys" in text
+    )
