@@ -63,16 +63,16 @@ def not_finite_of(
     is_own
         Tells whether an op made what is not finite itself: nothing that it reads holds such values.
     """
-    found = [entry for entry in tensors if NOT_FINITE in entry]
-    if not found:
+    entries = [entry for entry in tensors if NOT_FINITE in entry]
+    if not entries:
         return None
     return {
-        "tensors": len(found),
-        "first": next((_told(entry) for entry in found if is_own(entry)), None),
+        "tensors": len(entries),
+        "first": next((_report_entry(entry) for entry in entries if is_own(entry)), None),
     }
 
 
-def _told(entry: Mapping[str, Any]) -> Dict[str, Any]:
+def _report_entry(entry: Mapping[str, Any]) -> Dict[str, Any]:
     elements = int(np.prod(entry["shape"], dtype=np.int64))
     tensor = "%s:%d" % (entry["original_name"], entry["output_index"])
     return dict(
@@ -80,12 +80,12 @@ def _told(entry: Mapping[str, Any]) -> Dict[str, Any]:
     )
 
 
-def not_finite_warnings(found: Optional[Mapping[str, Any]]) -> List[str]:
+def not_finite_warnings(entries: Optional[Mapping[str, Any]]) -> List[str]:
     """Return the sentence about what :func:`not_finite_of` found; none where only constants hold
     it.
     """
-    first = None if found is None else found["first"]
-    if found is None or first is None:
+    first = None if entries is None else entries["first"]
+    if entries is None or first is None:
         return []
     parts = ["%d NaN" % first["nan"]] if first["nan"] else []
     parts += ["%d infinite" % first["inf"]] if first["inf"] else []
@@ -102,7 +102,7 @@ def not_finite_warnings(found: Optional[Mapping[str, Any]]) -> List[str]:
     return [
         text
         % (
-            plural(found["tensors"], "tensor"),
+            plural(entries["tensors"], "tensor"),
             what,
             " and ".join(parts),
             plural(first["elements"], "value"),

@@ -77,10 +77,12 @@ def _link(source: str, target: str) -> None:
 
 
 def _user_paths() -> List[str]:
-    own = {os.path.realpath(os.path.dirname(folder)) for folder in _package_folders().values()}
-    own.add(os.path.realpath(_package_folders()[""]))
+    package_paths = {
+        os.path.realpath(os.path.dirname(folder)) for folder in _package_folders().values()
+    }
+    package_paths.add(os.path.realpath(_package_folders()[""]))
     entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return [entry for entry in entries if os.path.realpath(entry) not in own]
+    return [entry for entry in entries if os.path.realpath(entry) not in package_paths]
 
 
 def resolve_python(python: str) -> str:
@@ -93,15 +95,15 @@ def resolve_python(python: str) -> str:
     EnvironmentProblem
         It does not start, is not a Python, or is older than 3.7.
     """
-    found = shutil.which(python)
-    if found is None:
+    executable = shutil.which(python)
+    if executable is None:
         raise UsageError(
             "`python` %s: no such program" % printable(python),
             hint="give the path of the Python that has the framework",
         )
-    found = os.path.abspath(found)
+    executable = os.path.abspath(executable)
     code = "import sys; print('goldwatch-python %d.%d' % sys.version_info[:2])"
-    status, out = _output([found, "-c", code])
+    status, out = _output([executable, "-c", code])
     words = out.split()
     if status != 0 or len(words) != 2 or words[0] != "goldwatch-python":
         text = printable(out.strip()[-300:]) or "it printed nothing"
@@ -114,7 +116,7 @@ def resolve_python(python: str) -> str:
         raise EnvironmentProblem(
             "`python` %s is Python %s; goldwatch needs 3.7 or later" % (printable(python), words[1])
         )
-    return found
+    return executable
 
 
 def prefix_of(python: str) -> Optional[str]:

@@ -58,9 +58,9 @@ def parse_python_words(words: Sequence[str]) -> Tuple[List[str], str, str, List[
         elif word.startswith("--"):
             raise UsageError("%s is no option of python that can be used here" % word)
         else:
-            found = _short_flags(word, rest, options)
-            if found is not None:
-                return options, found[0], found[1], rest
+            flags = _short_flags(word, rest, options)
+            if flags is not None:
+                return options, flags[0], flags[1], rest
     raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
 
 

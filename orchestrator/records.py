@@ -70,11 +70,11 @@ def remembering_last(make: Callable[..., T]) -> Callable[..., T]:
     def made(shared: Any, *others: Any) -> T:
         nonlocal last
         # One name for all three: other threads set it too.
-        before, known, found = last
+        before, known, value = last
         if before is not shared or known != others:
-            found = make(shared, *others)
-            last = (shared, others, found)
-        result: T = found
+            value = make(shared, *others)
+            last = (shared, others, value)
+        result: T = value
         return result
 
     return made

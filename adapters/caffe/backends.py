@@ -118,10 +118,10 @@ class Chosen:
     @property
     def environment(self) -> Dict[str, str]:
         """The backend's environment variables; what the user has set himself stays."""
-        own: Dict[str, str] = BACKENDS[self.backend].environment
+        variables: Dict[str, str] = BACKENDS[self.backend].environment
         return {
             name: os.environ.get(name, value) if self.backend == "caffe" else value
-            for name, value in own.items()
+            for name, value in variables.items()
         }
 
 
@@ -170,9 +170,9 @@ def choose_backend(
         ):
             problem = _problem(name, candidate, paths)
             if problem is None:
-                found = "Caffe is there, in %s" % printable(candidate)
+                sentence = "Caffe is there, in %s" % printable(candidate)
                 return (
-                    Chosen(name, candidate, ["backend caffe: " + found], found)
+                    Chosen(name, candidate, ["backend caffe: " + sentence], sentence)
                     if backend == "auto"
                     else Chosen(name, candidate)
                 )
@@ -204,7 +204,7 @@ def _system_pythons() -> List[str]:
     """Return the Pythons on PATH that belong to other environments than this one: a self-built
     Caffe is usually found by one of them.
     """
-    found: Dict[str, str] = {}
+    pythons: Dict[str, str] = {}
     for name in ("python3", "python"):
         try:
             path = resolve_python(name)
@@ -213,5 +213,5 @@ def _system_pythons() -> List[str]:
         # Environments may share one interpreter file, so files are not compared.
         prefix = prefix_of(path)
         if prefix is not None and os.path.realpath(prefix) != os.path.realpath(sys.prefix):
-            found.setdefault(prefix, path)
-    return list(found.values())
+            pythons.setdefault(prefix, path)
+    return list(pythons.values())

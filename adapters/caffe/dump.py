@@ -196,20 +196,20 @@ def _checked(
     try:
         done = dump(others)
     except (InputError, EnvironmentProblem, UsageError) as error:
-        told = "not checked with backend %s: %s" % (backend, error.message)
-        return {"backend": backend, "refused": error.message, "told": told}
+        sentence = "not checked with backend %s: %s" % (backend, error.message)
+        return {"backend": backend, "refused": error.message, "told": sentence}
     from .checking import check_sentence, compare_runs
 
     runs = [
         compare_runs(ours["out"], theirs["out"])
         for ours, theirs in zip(result["runs"], done["runs"])
     ]
-    told = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
+    sentence = "; ".join(check_sentence(backend, done["backend_version"], run) for run in runs)
     return {
         "backend": backend,
         "backend_version": done["backend_version"],
         "runs": runs,
-        "told": told,
+        "told": sentence,
     }
 
 
@@ -219,14 +219,14 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         require_file(options.weights, "WEIGHTS")
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     refuse_absent(net, parse_layers(options.layer_files))
-    own = (
+    options_lost = (
         RANDOM_WEIGHTS
         if options.random_weights is not None
         else LAYER
         if options.layer_files
         else None
     )
-    chosen = choose_backend(options.backend, options.python, paths, own)
+    chosen = choose_backend(options.backend, options.python, paths, options_lost)
     if (
         options.weights is None
         and options.random_weights is None

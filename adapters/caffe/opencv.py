@@ -118,16 +118,16 @@ class OpencvBackend:
             values = self._net.forwardAndRetrieve(names) if names else []
         except self._cv2.error as error:
             raise self._problem("cannot run the net", error) from error
-        found = {name: np.asarray(value[0]) for name, value in zip(names, values)}
+        by_name = {name: np.asarray(value[0]) for name, value in zip(names, values)}
         self._refuse_unlike(
-            dict(found, **{self._inputs[blob]: array for blob, array in arrays.items()})
+            dict(by_name, **{self._inputs[blob]: array for blob, array in arrays.items()})
         )
         for target in targets:
             if target.type == "Input":
                 yield target, arrays[target.top]
                 continue
             name, shape = self._outputs[target.number, target.top_index]
-            array = found[name]
+            array = by_name[name]
             if array.shape != shape:
                 message = (
                     "layer %s (%s): OpenCV's output %d has the shape %s, Caffe's would have %s"
@@ -138,13 +138,13 @@ class OpencvBackend:
                 )
             yield target, array
 
-    def _refuse_unlike(self, found: Dict[str, np.ndarray]) -> None:
+    def _refuse_unlike(self, shapes: Dict[str, np.ndarray]) -> None:
         """Raise InputError when a number reached a layer of which OpenCV makes something else than
         Caffe.
         """
         for layer, other, bottoms in self._unlike:
             # The least and the greatest number are NaN where any is: no copy is made.
-            ends = [end for name in bottoms for end in (np.min(found[name]), np.max(found[name]))]
+            ends = [end for name in bottoms for end in (np.min(shapes[name]), np.max(shapes[name]))]
             what = ""
             if np.isnan(ends).any():
                 what = "NaN reaches"

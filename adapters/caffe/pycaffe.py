@@ -99,13 +99,13 @@ class PycaffeBackend:
             if number is None or number < 0:
                 continue
             layer = self._model.layers[number]
-            own = by_layer.get(number, [])
+            tops = by_layer.get(number, [])
             automatic = (
                 range(len(layer.tops), n_tops)
-                if (own or number in topless) and layer.name
+                if (tops or number in topless) and layer.name
                 else range(0)
             )
-            saved += own + [
+            saved += tops + [
                 Target(number, index, layer.name, index, layer.name, "(automatic)", layer.type)
                 for index in automatic
             ]
@@ -116,11 +116,11 @@ class PycaffeBackend:
     def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> int:
         """Return the bytes of all values of the targets."""
         self._set(arrays)
-        wanted = {(target.number, target.top_index) for target in targets if target.number >= 0}
+        keys = {(target.number, target.top_index) for target in targets if target.number >= 0}
         total = sum(array.nbytes for array in arrays.values())
         for position, number in enumerate(self._numbers):
             for index, blob in enumerate(self.net._top_ids(position)):
-                if number is not None and (number, index) in wanted:
+                if number is not None and (number, index) in keys:
                     total += int(self.net._blobs[blob].data.nbytes)
         return total
 
@@ -129,14 +129,14 @@ class PycaffeBackend:
     ) -> Iterator[Tuple[Target, np.ndarray]]:
         """Run the net layer by layer and yield a copy of each target right after its layer ran."""
         self._set(arrays)
-        wanted = {(target.number, target.top_index): target for target in targets}
+        by_top = {(target.number, target.top_index): target for target in targets}
         for position, number in enumerate(self._numbers):
             if self._runs:
                 self.net._forward(position, position)
             if number is None:
                 continue
             for index, blob in enumerate(self.net._top_ids(position)):
-                target = wanted.get((number, index))
+                target = by_top.get((number, index))
                 if target is not None:
                     # A view of Caffe's memory: the next layer may write over it.
                     yield target, np.array(self.net._blobs[blob].data)

@@ -156,17 +156,17 @@ class _Runner:
                 if self._backend == "opencv"
                 else self._caffe(net, piece["text"], names)
             )
-        wanted = [(layer, index) for layer, index, _, _ in piece["outputs"]]
+        tops = [(layer, index) for layer, index, _, _ in piece["outputs"]]
         targets = [
             target
             for target in backend.complete(targets_of(net)).saved
-            if (target.layer, target.top_index) in wanted
+            if (target.layer, target.top_index) in tops
         ]
-        found: Dict[Tuple[str, int], Array] = {
+        by_top: Dict[Tuple[str, int], Array] = {
             (target.layer, target.top_index): array
             for target, array in backend.run(targets, arrays)
         }
-        return [found[key] for key in wanted]
+        return [by_top[key] for key in tops]
 
     def _numpy(self, net: Net, arrays: Dict[str, Array]) -> Any:
         from .numpy_backend import NumpyBackend

@@ -79,15 +79,15 @@ def save_blobs(
 
 
 def _refuse_in_place(own: Sequence[str], model: Net) -> None:
-    found = [layer.title for layer in model.layers if layer.is_in_place] or [
+    layers = [layer.title for layer in model.layers if layer.is_in_place] or [
         printable(name) for name in own
     ]
-    if not found:
+    if not layers:
         return
     raise UsageError(
         "the net has in-place layers (%s): after a whole run the blobs below them hold the "
         "in-place layer's numbers, "
-        "not their own layer's" % listed(found, _NAMES_SHOWN),
+        "not their own layer's" % listed(layers, _NAMES_SHOWN),
         hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which "
         "runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",

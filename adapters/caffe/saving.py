@@ -102,9 +102,9 @@ def save_run(
         for target in chosen if interrupted else []:
             if (target.layer, target.top, target.name, target.output_index) not in saved:
                 writer.skip(target.title, INTERRUPTED)
-        found = not_finite_of(writer.tensors, lambda entry: entry["file"] in makers)
-        if found is not None:
-            writer.extra[NOT_FINITE] = found
+        not_finite = not_finite_of(writer.tensors, lambda entry: entry["file"] in makers)
+        if not_finite is not None:
+            writer.extra[NOT_FINITE] = not_finite
         writer.extra["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
         writer.close(complete=not interrupted)
     return {

@@ -102,11 +102,11 @@ def require_torch() -> str:
 
 def _print(error: BaseException) -> None:
     """Print what the script raised as Python does: without the frames that started it."""
-    own, trace = (
+    our_files, trace = (
         {__file__, run_as_main.__code__.co_filename, runpy.__file__, "<frozen runpy>"},
         error.__traceback__,
     )
-    while trace is not None and trace.tb_frame.f_code.co_filename in own:
+    while trace is not None and trace.tb_frame.f_code.co_filename in our_files:
         trace = trace.tb_next
     sys.excepthook(type(error), error.with_traceback(trace), trace)
 

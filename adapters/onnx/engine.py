@@ -226,10 +226,10 @@ class Onnxruntime:
                 session = None
                 elements.update(
                     self._sizes(
-                        additions, [name for name, found in elements.items() if found is None]
+                        additions, [name for name, element in elements.items() if element is None]
                     )
                 )
-            sizes = {name: types[name].nbytes(found or 0) for name, found in elements.items()}
+            sizes = {name: types[name].nbytes(element or 0) for name, element in elements.items()}
             slices = sliced(usable, sizes, budget_bytes)
         self.options["slices"] = len(slices)
         for number, chosen in enumerate(slices):
@@ -288,7 +288,7 @@ class Onnxruntime:
         return session
 
     def _outputs(self, session: Any) -> Dict[str, _Output]:
-        found = {}
+        by_name = {}
         try:
             outputs = [(output.name, output.type, output.shape) for output in session.get_outputs()]
         except UnicodeDecodeError as error:
@@ -300,22 +300,24 @@ class Onnxruntime:
             dims = [self._dims.get(dim) if isinstance(dim, str) else dim for dim in shape]
             # A value without a shape and a scalar look the same.
             known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
-            found[value] = _Output(
+            by_name[value] = _Output(
                 entry,
                 "a value of type %s" % kind,
                 element_count([dim or 0 for dim in dims]) if known else None,
             )
-        return found
+        return by_name
 
     def _sizes(self, additions: bytes, names: Sequence[str]) -> Dict[str, int]:
         """Return the number of elements of values whose shape only a run can tell."""
-        asked = {name: _SIZE + name for name in names}
+        size_outputs = {name: _SIZE + name for name in names}
         nodes = b"".join(
-            node_of("Size", [name], [size]) + output_of(size) for name, size in asked.items()
+            node_of("Size", [name], [size]) + output_of(size) for name, size in size_outputs.items()
         )
         session = self._session(additions + nodes)
         values = self._run(
-            session, list(asked.values()), "all nodes for the sizes of %d values" % len(names)
+            session,
+            list(size_outputs.values()),
+            "all nodes for the sizes of %d values" % len(names),
         )
         return {name: int(_array(value, BY_NAME["int64"])) for name, value in zip(names, values)}
 
@@ -323,13 +325,13 @@ class Onnxruntime:
         """Return the OrtValues of the named outputs, after ``part`` of the nodes. The run is in a
         thread, so that this one hears Ctrl-C.
         """
-        found: List[Any] = []
+        arrays: List[Any] = []
         failed: List[BaseException] = []
         options = self._stop.options(self._ort)
 
         def run() -> None:
             try:
-                found.extend(session.run_with_ort_values(list(names), self._feeds, options))
+                arrays.extend(session.run_with_ort_values(list(names), self._feeds, options))
             except BaseException as error:
                 failed.append(error)
 
@@ -344,7 +346,7 @@ class Onnxruntime:
             raise Stopped
         if failed:
             raise explained(failed[0], self._model, self._names, self.version) from failed[0]
-        return found
+        return arrays
 
 
 def _type_of(output: _Output) -> OnnxType:

@@ -21,7 +21,7 @@ from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
-from ..npyfile import LOAD_ERRORS, read_npy, told
+from ..npyfile import LOAD_ERRORS, error_text, read_npy
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow import decode, encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
@@ -173,13 +173,13 @@ def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) ->
                 "%s: the model does not say type and shape of %s" % (item.path, printable(name)),
                 hint="give an .npy file",
             )
-        array, own = _read_raw(item, name, dtype, dims)
+        array, file_shape = _read_raw(item, name, dtype, dims)
     else:
-        array, own = _read_self_described(item, name)
-    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[own].code
-    wanted = value.dtype if known and value is not None else stored
-    done = _converted(array, own, wanted, item.path)
-    return Fed(name, TYPES[wanted], done, sha256_of_file(item.path), _overflowed(array, done))
+        array, file_shape = _read_self_described(item, name)
+    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[file_shape].code
+    dtype_needed = value.dtype if known and value is not None else stored
+    done = _converted(array, file_shape, dtype_needed, item.path)
+    return Fed(name, TYPES[dtype_needed], done, sha256_of_file(item.path), _overflowed(array, done))
 
 
 def floats_of(graph: OnnxGraph) -> int:
@@ -217,10 +217,10 @@ def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
 
 
 def _named_dims(values: Sequence[OnnxValue], shapes: Mapping[str, Shape]) -> Dict[str, int]:
-    found: Dict[str, int] = {}
+    sizes: Dict[str, int] = {}
     for value in values:
-        found.update(_sizes(value.shape, shapes.get(value.name, ())))
-    return found
+        sizes.update(_sizes(value.shape, shapes.get(value.name, ())))
+    return sizes
 
 
 def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Optional[Shape]:
@@ -307,7 +307,7 @@ def _load_npz(path: str, name: str) -> np.ndarray:
     except InputError:
         raise
     except LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % told(error), path) from error
+        raise FormatError("not an npz file: %s" % error_text(error), path) from error
 
 
 def _read_raw(

@@ -52,9 +52,9 @@ class Target:
     @property
     def fields(self) -> Dict[str, object]:
         """Its further fields in the manifest."""
-        found: Dict[str, object] = {"value": self.value, "type": self.type}
-        found.update({name: True for name in ("nondeterministic", "given") if getattr(self, name)})
-        return found
+        fields: Dict[str, object] = {"value": self.value, "type": self.type}
+        fields.update({name: True for name in ("nondeterministic", "given") if getattr(self, name)})
+        return fields
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,11 @@ def _skipped_of(name: str, node: OnnxNode) -> List[Tuple[str, str]]:
     """
     if is_constant(node):
         return [(name, CONSTANT)]
-    found = []
+    skipped = []
     for attr, body in node.graphs.items():
         if not is_branch(node, attr):
-            found += _all_of("%s/%s/" % (name, attr), body, BODY % (name, node.op_type))
-    return found
+            skipped += _all_of("%s/%s/" % (name, attr), body, BODY % (name, node.op_type))
+    return skipped
 
 
 def is_branch(node: OnnxNode, attr: str) -> bool:
@@ -191,17 +191,17 @@ def is_branch(node: OnnxNode, attr: str) -> bool:
 
 
 def _all_of(prefix: str, body: OnnxGraph, reason: str) -> List[Tuple[str, str]]:
-    found = []
+    skipped = []
     for number, node in enumerate(body.nodes):
         name = prefix + (node.name or "%s_%d" % (node.op_type, number))
-        found += [
+        skipped += [
             ("%s:%d" % (name, index), reason)
             for index, value in enumerate(node.outputs)
             if value and not is_constant(node)
         ]
         for attr, inner in node.graphs.items():
-            found += _all_of("%s/%s/" % (name, attr), inner, reason)
-    return found
+            skipped += _all_of("%s/%s/" % (name, attr), inner, reason)
+    return skipped
 
 
 def skipped_branch(named: NamedGraph, if_name: str) -> List[Tuple[str, str]]:

@@ -90,7 +90,7 @@ class Reference:
             self._onnx.load_external_data_for_model(
                 proto, os.path.dirname(os.path.abspath(self._model.path))
             )
-            found = self._onnx.reference.ReferenceEvaluator(proto).run(list(names), self._feeds)
+            arrays = self._onnx.reference.ReferenceEvaluator(proto).run(list(names), self._feeds)
         except Exception as error:
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
             message = "%s: onnx's reference implementation %s: %s" % (
@@ -102,7 +102,7 @@ class Reference:
         self.doing("")
         if self._stop.asked:
             raise Stopped
-        return list(found)
+        return list(arrays)
 
 
 def plain(value: Any) -> Tuple[Any, str]:

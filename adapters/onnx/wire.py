@@ -41,12 +41,12 @@ def with_additions(file: WireFile, additions: bytes, without: Collection[OnnxNod
 
 
 def _between(first: int, last: int, gaps: Sequence[Span]) -> List[Span]:
-    found = []
+    spans = []
     for start, stop in gaps:
         if first <= start < last:
-            found.append((first, start))
+            spans.append((first, start))
             first = stop
-    return [*found, (first, last)]
+    return [*spans, (first, last)]
 
 
 def encoded(text: str) -> bytes:
@@ -140,11 +140,11 @@ def _within(file: WireFile, graph: OnnxGraph, renamed: Mapping[str, str], prefix
     """Return a graph within a node: what it takes from outside has new names, what it makes itself
     keeps its own.
     """
-    own = {name for node in graph.nodes for name in node.outputs} | {
+    inner_names = {name for node in graph.nodes for name in node.outputs} | {
         value.name for value in graph.inputs
     }
-    own |= set(graph.initializers) | set(graph.sparse_initializers)
-    outer = {name: new for name, new in renamed.items() if name not in own}
+    inner_names |= set(graph.initializers) | set(graph.sparse_initializers)
+    outer = {name: new for name, new in renamed.items() if name not in inner_names}
     out = b"".join(field(1, _node(file, node, outer, prefix)) for node in graph.nodes)
     for tensor in graph.initializers.values():
         out += field(5, file.window.piece(*tensor.span))

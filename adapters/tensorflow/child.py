@@ -196,12 +196,12 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
 
 
 def _script_part(error: BaseException) -> Optional[Any]:
-    own = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     trace = error.__traceback__
     while (
         trace is not None
         and trace.tb_next is not None
-        and _is_own(trace.tb_frame.f_code.co_filename, own)
+        and _is_own(trace.tb_frame.f_code.co_filename, folder)
     ):
         trace = trace.tb_next
     return trace

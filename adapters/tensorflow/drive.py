@@ -90,9 +90,9 @@ class Driver:
 
         def on_run_start(session: Any, request: Any) -> Any:
             graph = session.graph if hasattr(session, "graph") else session._sess.graph
-            own = _users_own(graph, request, calling_module())
-            self._number = self.count if own else None
-            self.count += own
+            is_users = _users_own(graph, request, calling_module())
+            self._number = self.count if is_users else None
+            self.count += is_users
             self._at_end = False
             self._graph = graph
             self._config = getattr(session._sess, "_config", None)
@@ -212,9 +212,9 @@ class Driver:
             )
             writer.extra.update(dumps=dumps, refused=refusals)
             # tfdbg lists the tensors in the order of time; what each op reads it does not tell.
-            found = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
-            if found is not None:
-                writer.extra[NOT_FINITE] = found
+            not_finite = not_finite_of(writer.tensors, lambda tensor: tensor["type"] != "Const")
+            if not_finite is not None:
+                writer.extra[NOT_FINITE] = not_finite
             collisions = dict(writer.collisions)
         entry = {
             "out": out,
@@ -228,7 +228,7 @@ class Driver:
             "hashed": counts["hashed"],
             "collisions": collisions,
             "refusals": refusals,
-            "not_finite": found,
+            "not_finite": not_finite,
             "fused": sorted(
                 {command.op_type for command in plan.commands if is_fused(command.op_type)}
             ),
@@ -278,8 +278,8 @@ def _users_own(graph: Any, request: Any, caller: str) -> bool:
     """
     if request.is_callable_runner or request.fetches is None:
         return on_users_behalf(caller) or made_by_keras(caller)
-    own = on_users_behalf(caller) and not asks_for_the_step(graph, request.fetches, caller)
-    return own and not only_sets_up(graph, request.fetches)
+    is_users = on_users_behalf(caller) and not asks_for_the_step(graph, request.fetches, caller)
+    return is_users and not only_sets_up(graph, request.fetches)
 
 
 def load_saved(path: str) -> Optional[np.ndarray]:

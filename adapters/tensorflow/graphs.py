@@ -255,7 +255,7 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
     tensor = _tensor(graph, named, name, "input")
     if not graph.is_feedable(tensor):
         raise InputError("%s cannot be fed" % tensor.name)
-    wanted = tensor.dtype.base_dtype.as_numpy_dtype
+    feed_dtype = tensor.dtype.base_dtype.as_numpy_dtype
     if path.endswith(".npy"):
         try:
             with open_input(path) as stream:
@@ -264,9 +264,9 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
             if "pickle" in error.message:
                 error.hint = "save strings as an array of str or bytes, not of objects"
             raise
-        value = _cast(value, np.dtype(wanted), tensor, path)
+        value = _cast(value, np.dtype(feed_dtype), tensor, path)
     else:
-        value = _raw(tensor, np.dtype(wanted), path)
+        value = _raw(tensor, np.dtype(feed_dtype), path)
     if not tensor.shape.is_compatible_with(value.shape):
         shape = tensor.shape.as_list() if tensor.shape.ndims is not None else "any"
         raise InputError(

@@ -138,8 +138,8 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
     word, options, kind, target, arguments = script_of(job.words)
-    wanted = {number: os.path.abspath(out) for number, out in job.wanted.items()}
-    for out in wanted.values():
+    folders = {number: os.path.abspath(out) for number, out in job.wanted.items()}
+    for out in folders.values():
         refuse_golden(out, job.force)
         if os.path.lexists(out) and not os.path.isdir(out):
             raise UsageError(
@@ -149,13 +149,13 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
     python = find_tensorflow_python(job.python, word)
     source = {"script": sha256_of_file(target)} if kind == FILE and os.path.isfile(target) else {}
     command = {"command": [printable(text) for text in job.words], "python": printable(python.path)}
-    with scratch_folder(next(iter(wanted.values()))) as scratch:
+    with scratch_folder(next(iter(folders.values()))) as scratch:
         document = {
             "action": action,
             "kind": kind,
             "target": target,
             "arguments": list(arguments),
-            "wanted": wanted,
+            "wanted": folders,
             "force": job.force,
             "estimator": job.estimator,
             "without_npu": job.without_npu,
@@ -163,11 +163,13 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
             "extra": command,
         }
         job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
-        outcome = run_job(python, options, document, scratch, list(wanted.values()), job.own_stdout)
+        outcome = run_job(
+            python, options, document, scratch, list(folders.values()), job.own_stdout
+        )
         result = _judged(python, outcome, document)
         if twice and result.failure is None:
             job.tell("running it a second time")
-            again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
+            again = {number: os.path.join(scratch, "second", str(number)) for number in folders}
             document = dict(document, wanted=again, force=False)
             second = run_job(
                 python, options, document, scratch, list(again.values()), job.own_stdout
@@ -176,7 +178,7 @@ def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
                 python, second, document, "the second run of the script"
             ).failure
             if result.failure is None:
-                _compare(result, wanted, again)
+                _compare(result, folders, again)
     return result
 
 
@@ -235,16 +237,18 @@ def _judged(
 def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -> None:
     result.twice = True
     for number, out in first.items():
-        found, same = compare_runs(out, second[number])
+        differences, same = compare_runs(out, second[number])
         prefix = "run %d: " % number if len(first) > 1 else ""
-        result.differences.extend(Difference(prefix + d.tensor, d.op_type, d.reason) for d in found)
+        result.differences.extend(
+            Difference(prefix + d.tensor, d.op_type, d.reason) for d in differences
+        )
         result.same += same
-        listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in found]
+        listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in differences]
         reproducibility = {
             "runs": 2,
             "same": same,
             "differing": listed,
-            "advice": advice(found) if found else [],
+            "advice": advice(differences) if differences else [],
         }
         add_to_manifest(out, reproducibility=reproducibility)
 

@@ -77,11 +77,11 @@ def unwatched(
     feed_dict
         As for ``session.run``.
     """
-    found = Unwatched(fed=_fed_tensors(graph, feed_dict))
+    tensors = Unwatched(fed=_fed_tensors(graph, feed_dict))
     candidates = long_tensors(graph, root)
     if not candidates:
-        return found
-    fed = {tensor.name for tensor, _ in found.fed}
+        return tensors
+    fed = {tensor.name for tensor, _ in tensors.fed}
     needed = needed_ops(fetched_ops(graph, fetches), fed)
     for tensor in candidates:
         if tensor.op.name not in needed or tensor.name in fed:
@@ -93,24 +93,24 @@ def unwatched(
             and tensor.op._get_control_flow_context() is None
             and not _may_be_dead(tensor.op)
         ):
-            found.tensors.append(tensor)
+            tensors.tensors.append(tensor)
         else:
-            found.lost.append(tensor.name)
-    return found
+            tensors.lost.append(tensor.name)
+    return tensors
 
 
 def _fed_tensors(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> List[Tuple[Any, Any]]:
-    found: List[Tuple[Any, Any]] = []
+    fed: List[Tuple[Any, Any]] = []
     for key, value in (feed_dict or {}).items():
         try:
-            found.append(
+            fed.append(
                 (graph.as_graph_element(key, allow_tensor=True, allow_operation=False), value)
             )
         except (TypeError, ValueError, KeyError):
             # SparseTensor and the like, whose parts are fed; a wrong name is left to TensorFlow to
             # refuse.
             continue
-    return found
+    return fed
 
 
 def _may_be_dead(op: Any) -> bool:

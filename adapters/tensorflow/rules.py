@@ -124,15 +124,15 @@ def handle_enters(ops: Iterable[Tuple[str, str]]) -> Set[str]:
     """
     listed = set(ops)
     stacks = {name for name, op_type in listed if op_type.startswith("Stack")}
-    found: Set[str] = set()
+    enters: Set[str] = set()
     for name, op_type in listed:
         scope, _, leaf = name.rpartition("/")
         stack = "%s/f_acc%s" % (scope, leaf[len("Enter") :])
         if op_type in ("Enter", "RefEnter") and (
             _HANDLE_ENTER.match(name) or (leaf.startswith("Enter") and stack in stacks)
         ):
-            found.add(name)
-    return found
+            enters.add(name)
+    return enters
 
 
 def left_out(op_type: str, slot: int, with_gradient: bool = False) -> Optional[str]:

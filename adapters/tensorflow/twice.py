@@ -43,7 +43,7 @@ def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
         A folder has no manifest.
     """
     one, two = _entries(first), _entries(second)
-    found: List[Difference] = []
+    differences: List[Difference] = []
     same = 0
     for key, entry in one.items():
         other = two.get(key)
@@ -61,13 +61,13 @@ def compare_runs(first: str, second: str) -> Tuple[List[Difference], int]:
             )
         else:
             reason = "values differ"
-        found.append(Difference(_name(key), _type(entry), reason))
-    found.extend(
+        differences.append(Difference(_name(key), _type(entry), reason))
+    differences.extend(
         Difference(_name(key), _type(entry), "only in the second run")
         for key, entry in two.items()
         if key not in one
     )
-    return found, same
+    return differences, same
 
 
 Key = Tuple[str, int, int]

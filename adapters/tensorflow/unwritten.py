@@ -103,11 +103,11 @@ def partly_written(
             if values is None:
                 return None
             indices += values.reshape(-1).tolist()
-        lacking = shape[0] - len(set(indices))
-        if lacking > 0:
+        unwritten_rows = shape[0] - len(set(indices))
+        if unwritten_rows > 0:
             return "%s's indices leave out %d of its %d rows, which are uninitialised memory" % (
                 op_type,
-                lacking,
+                unwritten_rows,
                 shape[0],
             )
     return None

@@ -347,8 +347,8 @@ class AclRules(DumpRules):
         elif "dump_op_switch" in dump or "dump_debug" in dump:
             field = "dump_op_switch" if "dump_op_switch" in dump else "dump_debug"
             message = "every switch is off and there is no dump_list"
-            asked = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
-            severity = ERROR if asked else WARNING
+            asks = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
+            severity = ERROR if asks else WARNING
             self.findings.add(
                 severity,
                 "all-switches-off",

@@ -202,16 +202,20 @@ class Checker:
         if script is None:
             return
         for settings in script.settings:
-            own = Findings(self.elsewhere)
+            script_findings = Findings(self.elsewhere)
             of_torchair = settings.dialect == TORCHAIR
-            rules = (TorchAirRules if of_torchair else NpuRules)(own, self.cann, self.models)
+            rules = (TorchAirRules if of_torchair else NpuRules)(
+                script_findings, self.cann, self.models
+            )
             values = check_settings(settings, rules)
-            self._npu_models(values, rules, own)
+            self._npu_models(values, rules, script_findings)
             if os.path.normpath(str(values.get("dump_path"))) in script.made:
-                own.items = [
-                    finding for finding in own.items if finding.rule != "dump-path-not-found"
+                script_findings.items = [
+                    finding
+                    for finding in script_findings.items
+                    if finding.rule != "dump-path-not-found"
                 ]
-            findings.items += settings.located(own.items)
+            findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")
         for what, line, column in script.elsewhere:
             message = "dump options may be set by %s: not judged" % what

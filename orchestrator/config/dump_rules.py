@@ -54,9 +54,9 @@ class DumpRules:
             return
         written = "a CSV of statistics is written in place of each dump, no tensor"
         fix = "compare takes these files as TARGET and says which tensors to dump then"
-        lacking = [name for name in COMPARED if items is not None and name not in items]
+        missing = [name for name in COMPARED if items is not None and name not in items]
         if items is None:
             fix += '; with "L2norm" among dump_stats (CANN 8.5) it finds more'
-        elif lacking:
-            fix += "; it finds more with what dump_stats leaves out: %s" % ", ".join(lacking)
+        elif missing:
+            fix += "; it finds more with what dump_stats leaves out: %s" % ", ".join(missing)
         self.findings.note("statistics-only", place, 'dump_data is "stats"', written, fix)

@@ -203,7 +203,7 @@ def left_out(data: bytes, file: str) -> List[Finding]:
         if text is None or not isinstance(text.value, dict) or _kind(text.value) == "plan":
             return []
     report = Checker(Models([]), elsewhere=True).check(file, data)
-    found = [
+    findings = [
         finding for finding in report.findings if finding.rule in ("unknown-key", "duplicate-key")
     ]
     others = Findings()
@@ -216,7 +216,7 @@ def left_out(data: bytes, file: str) -> List[Finding]:
                 "not written",
                 "set it by hand",
             )
-    return found + others.items
+    return findings + others.items
 
 
 def _kind(document: Mapping[str, Any]) -> str:

@@ -195,11 +195,11 @@ class _Maker:
         """Return the models; with a divergence and no other choice only those that have its op."""
         if self.divergence is None or self.request.selection:
             return self.models.graphs
-        found = [graph for graph in self.models.graphs if graph.op(self.divergence.op) is not None]
-        if not found:
+        graphs = [graph for graph in self.models.graphs if graph.op(self.divergence.op) is not None]
+        if not graphs:
             message = "no model has the first divergent op %r" % self.divergence.op
             raise PlanError(message, "name the model that was compared", "narrow")
-        return found
+        return graphs
 
     def _layers(self, graph: ModelGraph, selection: Selection) -> Tuple[str, ...]:
         if self.divergence is not None:

@@ -258,12 +258,12 @@ class NpuRules(DumpRules):
 
 def _repeated(text: str) -> Tuple[str, ...]:
     seen = set()
-    found = []
+    repeated = []
     for name in text.split():
         if name in seen:
-            found.append(name)
+            repeated.append(name)
         seen.add(name)
-    return tuple(found)
+    return tuple(repeated)
 
 
 def looks_like_npu(document: Any) -> bool:

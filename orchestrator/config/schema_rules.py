@@ -69,10 +69,10 @@ class SchemaRules:
 
     def check(self, document: Any) -> FrozenSet[Any]:
         """Add the findings of ``document``; return its outermost keys that hold a mistake."""
-        found = mistakes(document, schema_of(self.kind))
-        for mistake in found:
+        errors = mistakes(document, schema_of(self.kind))
+        for mistake in errors:
             self._tell(mistake)
-        return frozenset(mistake.path[0] for mistake in found if mistake.path)
+        return frozenset(mistake.path[0] for mistake in errors if mistake.path)
 
     def _tell(self, mistake: Mistake) -> None:
         path = mistake.path

@@ -104,12 +104,12 @@ class _Reader:
             share([settings for settings in self._found if settings.dialect == dialect])
         self._complete(nodes)
         # A map of which only use_off_line is set has no dump setting.
-        found = [
+        settings_found = [
             settings for settings in self._found if settings.node is not None or settings.problems
         ]
         elsewhere = [(what, *self._place(node)) for what, node in self._others.setters]
         return Script(
-            sorted(found, key=lambda settings: settings.place),
+            sorted(settings_found, key=lambda settings: settings.place),
             elsewhere,
             frozenset(self._others.made),
             self._others.imports,

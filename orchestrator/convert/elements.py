@@ -91,8 +91,8 @@ def _rounded(flat: Array, low: int, high: int) -> Array:
     """Return numbers as integers within a range; integers stay exact."""
     if flat.dtype.kind in "iub":
         whole = flat.astype(np.uint8) if flat.dtype.kind == "b" else flat
-        own = np.iinfo(whole.dtype)
-        clipped: Array = whole.clip(max(low, int(own.min)), min(high, int(own.max)))
+        bounds = np.iinfo(whole.dtype)
+        clipped: Array = whole.clip(max(low, int(bounds.min)), min(high, int(bounds.max)))
         return clipped
     # The largest float64 below 2**63 and 2**64: the limit itself rounds up and would wrap.
     top = np.nextafter(float(high), 0.0) if float(high) > high else float(high)

@@ -42,7 +42,7 @@ def text_of(values: Array) -> Array:
     if kind in "iu":
         return integers(values)
     # Complex numbers and Python's own.
-    return matrix_of([_one(value) for value in values.tolist()])
+    return matrix_of([_repr_of(value) for value in values.tolist()])
 
 
 def matrix_of(texts: List[Any]) -> Array:
@@ -60,12 +60,12 @@ def _seventeen_digits(values: Array) -> Array:
     return matrix_of(texts)
 
 
-def _one(value: Any) -> bytes:
+def _repr_of(value: Any) -> bytes:
     if isinstance(value, complex):
         return (
-            _one(value.real)
+            _repr_of(value.real)
             + (b"" if str(value.imag)[0] in "-+" else b"+")
-            + _one(value.imag)
+            + _repr_of(value.imag)
             + b"j"
         )
     if value != value:
@@ -200,8 +200,8 @@ def _laid_out(values: Array, usual: Array, exponent: Array, digits: Array) -> Ar
     point = np.where((point >= 0) & (significant > point + 1), point, 8)
     words = np.empty((values.size, 3 if fixed.all() else 4), np.uint64)
     words[:, 0] = _prefixes()[2 * row + (values < 0)] | _firsts()[first] | _points(0)[point]
-    words[:, 1] = (_spread_digits()[upper] & _kept(1)[kept]) | _points(1)[point]
-    words[:, 2] = (_spread_digits()[lower] & _kept(5)[kept]) | _points(5)[point]
+    words[:, 1] = (_spread_digits()[upper] & _mask_of_kept(1)[kept]) | _points(1)[point]
+    words[:, 2] = (_spread_digits()[lower] & _mask_of_kept(5)[kept]) | _points(5)[point]
     if words.shape[1] == 4:
         words[:, 3] = _exponents()[np.where(fixed, 0, exponent - _LEAST + 1)]
     out = words.view(np.uint8)
@@ -272,7 +272,7 @@ def _points(first: int) -> Array:
 
 
 @lru_cache(maxsize=None)
-def _kept(first: int) -> Array:
+def _mask_of_kept(first: int) -> Array:
     """Return a mask of the digits that are kept, by how many are, for the word that begins with
     digit ``first``.
     """

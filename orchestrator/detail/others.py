@@ -31,7 +31,7 @@ def golden_files(golden: GoldenSet) -> Iterator[GoldenEntry]:
 def files_beside(path: str, target: str) -> Iterator[GoldenEntry]:
     """Yield the golden tensors in the folder of a golden file, but for itself and the target."""
     folder = os.path.dirname(path) or "."
-    own = [os.path.realpath(path), os.path.realpath(target)]
+    own_files = [os.path.realpath(path), os.path.realpath(target)]
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -41,7 +41,7 @@ def files_beside(path: str, target: str) -> Iterator[GoldenEntry]:
         if (
             parse_golden_name(name) is not None
             and os.path.isfile(other)
-            and os.path.realpath(other) not in own
+            and os.path.realpath(other) not in own_files
         ):
             yield from _entries(other)
 
@@ -120,7 +120,7 @@ def best_other(
     """
     target = probe.target
     keep = np.isfinite(target)
-    found: List[Tuple[float, GoldenEntry, Tensor]] = []
+    candidates: List[Tuple[float, GoldenEntry, Tensor]] = []
     tried = 0
     for entry in entries:
         if tried == MOST_TRIED:
@@ -138,10 +138,10 @@ def best_other(
         except (GoldwatchError, OSError):
             continue
         if alike >= _PROMISING:
-            found.append((alike, entry, tensor))
-    found.sort(key=lambda item: -item[0])
+            candidates.append((alike, entry, tensor))
+    candidates.sort(key=lambda item: -item[0])
     best: Optional[Finding] = None
-    for alike, entry, tensor in found[:_CHECKED]:
+    for alike, entry, tensor in candidates[:_CHECKED]:
         share = shares(tensor)
         if share is not None and share >= _CLAIMED and (best is None or share > best.share):
             name = "%s:output:%d" % (entry.op_name, entry.index)

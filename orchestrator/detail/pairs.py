@@ -29,8 +29,8 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which tensors of an op are wanted.
+class TensorChoice:
+    """Which tensors of an op are compared.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Wanted:
     index: Optional[int] = None
 
     def has(self, row: Row) -> bool:
-        """Tell whether a row's tensor is wanted."""
+        """Tell whether a row's tensor is among them."""
         return self.kind is None or (row.kind == self.kind and row.tensor_index == self.index)
 
 
@@ -79,7 +79,7 @@ def pairs_in_folders(
     golden: str,
     op: str,
     model: Optional[str],
-    wanted: Optional[Wanted] = None,
+    choice: Optional[TensorChoice] = None,
     time: Optional[str] = None,
     quantisation: Optional[str] = None,
     unfused: Optional[str] = None,
@@ -102,15 +102,15 @@ def pairs_in_folders(
     UsageError
         Several devices, models or steps have one.
     """
-    wanted = wanted or Wanted()
+    choice = choice or TensorChoice()
     require_folder(target, "TARGET")
     require_folder(golden, "GOLDEN")
     graphs = read_graphs(model, quantisation, unfused)
     tree = DumpTree(target, time=time)
-    found = GoldenSet.open(golden)
+    golden_set = GoldenSet.open(golden)
     if not tree.combos:
         raise no_dumps(target, golden, tree)
-    graphs = fit(graphs, tree, found)
+    graphs = fit(graphs, tree, golden_set)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(
@@ -120,7 +120,7 @@ def pairs_in_folders(
         os.path.realpath(golden) != os.path.realpath(target),
         target=target,
     )
-    goldens.take(found)
+    goldens.take(golden_set)
     around = ListedNeighbours(combo.files)
     graph = graphs.of(combo.place.model)
     by_model = unfused is not None or (graph is not None and graph.unfused)
@@ -134,9 +134,9 @@ def pairs_in_folders(
             next(iter(parts.values())),
             slices=parts if planner.joins(next(iter(parts.values()))) else None,
         )
-        tasks += [task for task in plan.tasks if wanted.has(task.row)]
-        rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
-    _require_some(op, wanted, tasks, rows, target)
+        tasks += [task for task in plan.tasks if choice.has(task.row)]
+        rows += [row for row in (*plan.rows, *plan.waiting) if choice.has(row)]
+    _require_some(op, choice, tasks, rows, target)
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
     other = golden_files(goldens.of(combo.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
@@ -147,7 +147,7 @@ def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, Du
     """Return the files that are one dump: each by itself, but the slices of one op together, by
     their numbers.
     """
-    found: Dict[Any, List[DumpEntry]] = {}
+    by_op: Dict[Any, List[DumpEntry]] = {}
     for entry in entries:
         name = entry.name
         key = (
@@ -155,8 +155,8 @@ def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, Du
             if planner.joins(entry)
             else entry.path
         )
-        found.setdefault(key, []).append(entry)
-    for parts in found.values():
+        by_op.setdefault(key, []).append(entry)
+    for parts in by_op.values():
         parts.sort(
             key=lambda entry: (
                 entry.name.context_id or 0,
@@ -164,15 +164,15 @@ def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, Du
                 entry.name.timestamp_us,
             )
         )
-    return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in found.values()]
+    return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in by_op.values()]
 
 
 def _require_some(
-    op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str
+    op: str, choice: TensorChoice, tasks: Sequence[PairTask], rows: Sequence[Row], where: str
 ) -> None:
     if tasks or rows:
         return
-    what = "tensor" if wanted.kind is None else "%s %d" % (wanted.kind, wanted.index or 0)
+    what = "tensor" if choice.kind is None else "%s %d" % (choice.kind, choice.index or 0)
     raise InputError(
         "%s: %s has no %s" % (where, op, what),
         hint="goldwatch inspect tells what a dump file holds",
@@ -183,7 +183,7 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
     """Return the one folder of dumps that has the op, and its newest files there (several for
     slices, or for ops of one origin).
     """
-    found: List[Tuple[Combo, List[DumpEntry]]] = []
+    matching: List[Tuple[Combo, List[DumpEntry]]] = []
     for combo in tree.combos:
         graph = graphs.of(combo.place.model)
         names = _device_names(op, graph)
@@ -194,7 +194,7 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
                 if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
                     newest[key] = entry
         if newest:
-            found.append(
+            matching.append(
                 (
                     combo,
                     sorted(
@@ -203,13 +203,13 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
                     ),
                 )
             )
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = ", ".join(combo.rel or combo.folder for combo, _ in found[:_SHOWN])
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        places = ", ".join(combo.rel or combo.folder for combo, _ in matching[:_SHOWN])
         raise UsageError(
             "TARGET: %s: %d devices, models or steps have a dump of %s (%s)"
-            % (tree.root, len(found), op, places),
+            % (tree.root, len(matching), op, places),
             hint="name one of these folders as TARGET",
         )
     raise InputError(
@@ -264,18 +264,18 @@ def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
 
 
 def pairs_in_files(
-    target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None
+    target: str, golden: str, model: Optional[str] = None, choice: Optional[TensorChoice] = None
 ) -> OpPairs:
     """Return the tensors of two files, as :func:`goldwatch.run.file_pair.pair_files` pairs
     them.
     """
     place = (
-        (wanted.kind, wanted.index or 0) if wanted is not None and wanted.kind is not None else None
+        (choice.kind, choice.index or 0) if choice is not None and choice.kind is not None else None
     )
-    found = pair_files(target, golden, load_models(model) if model is not None else None, place)
+    pairs = pair_files(target, golden, load_models(model) if model is not None else None, place)
     others = (
         tuple(files_beside(golden, target))
         if parse_golden_name(os.path.basename(golden)) is not None
         else ()
     )
-    return OpPairs(found.op, found.tasks, found.rows, (), others)
+    return OpPairs(pairs.op, pairs.tasks, pairs.rows, (), others)

@@ -34,9 +34,9 @@ def reordered(
         return None
     places = np.concatenate([np.arange(low, high) for low, high in probe.runs])
     orders = list(permutations(axes))
-    wanted = np.stack([_moved(places, sizes, order) for order in orders])
-    needed, back = np.unique(wanted, return_inverse=True)
-    values = _gather(golden, needed)[back.reshape(wanted.shape)]
+    orders_moved = np.stack([_moved(places, sizes, order) for order in orders])
+    needed, back = np.unique(orders_moved, return_inverse=True)
+    values = _gather(golden, needed)[back.reshape(orders_moved.shape)]
     x = probe.target
     good = np.isfinite(x) & np.isfinite(values).all(axis=0)
     with np.errstate(over="ignore"):
@@ -60,11 +60,11 @@ def reordered(
 def _moved(places: Array, sizes: Sequence[int], order: Sequence[int]) -> Array:
     """Return where the golden has what stands at ``places`` of its transposed self."""
     strides = [element_count(sizes[axis + 1 :]) for axis in range(len(sizes))]
-    rest, found = places, np.zeros_like(places)
+    rest, moved = places, np.zeros_like(places)
     for axis in reversed(order):
         rest, at = np.divmod(rest, sizes[axis])
-        found += at * strides[axis]
-    return found
+        moved += at * strides[axis]
+    return moved
 
 
 def _with_short_axes(order: Tuple[int, ...], sizes: Sequence[int]) -> List[int]:
@@ -75,10 +75,10 @@ def _with_short_axes(order: Tuple[int, ...], sizes: Sequence[int]) -> List[int]:
 
 def _gather(golden: Tensor, needed: Array) -> Array:
     """Return the elements at some places, which ascend, as float64."""
-    found = np.empty(needed.size)
+    gathered = np.empty(needed.size)
     for start in range(0, golden.count, _WINDOW_ELEMENTS):
         stop = min(start + _WINDOW_ELEMENTS, golden.count)
         low, high = np.searchsorted(needed, [start, stop])
         if low < high:
-            found[low:high] = reals(golden.elements(start, stop)[needed[low:high] - start])
-    return found
+            gathered[low:high] = reals(golden.elements(start, stop)[needed[low:high] - start])
+    return gathered

@@ -49,9 +49,9 @@ def inspect_file(path: str, stats: bool = False) -> Document:
     """
     head = _head(path)
     for reader in (_npy, _store, _named):
-        found = reader(path, head, stats)
-        if found is not None:
-            return found
+        document = reader(path, head, stats)
+        if document is not None:
+            return document
     return foreign_document(path) or _model(path, head, stats) or _dump(path, stats)
 
 

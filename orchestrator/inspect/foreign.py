@@ -125,13 +125,17 @@ def _statistics(path: str, what: str) -> Document:
             }
             for row in csv.DictReader(io.StringIO(text))
         ]
-        told = read_table(path).rows
+        by_name = read_table(path).rows
     except (GoldwatchError, csv.Error, OSError) as error:
         document["problem"] = str(error)
         return document
     document["rows"] = rows
     document["remarkable"] = in_order(
-        [found for name in told for found in remarkable(name or os.path.basename(path), told[name])]
+        [
+            remark
+            for name in by_name
+            for remark in remarkable(name or os.path.basename(path), by_name[name])
+        ]
     )
     return document
 
@@ -146,19 +150,19 @@ def remarkable(name: str, rows: Sequence[TensorRow]) -> List[Document]:
         if dump is None
         else {"op": dump.op_name, "op_type": dump.op_type}
     )
-    found = ((row, odd_in(row.statistics, _type_name(row.statistics.dtype))) for row in rows)
+    odd_rows = ((row, odd_in(row.statistics, _type_name(row.statistics.dtype))) for row in rows)
     return [
-        {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in found if odd
+        {**op, "tensor": "%s:%d" % row[:2], "what": ", ".join(odd)} for row, odd in odd_rows if odd
     ]
 
 
-def in_order(found: List[Document]) -> List[Document]:
+def in_order(documents: List[Document]) -> List[Document]:
     """Return remarkable tensors with NaN first, then Inf, then those at the end of their type's
     range, then constant ones.
     """
     signs = ("NaN", "Inf", "largest number", ALL_ZERO)
     return sorted(
-        found,
+        documents,
         key=lambda entry: next(
             (rank for rank, sign in enumerate(signs) if sign in entry["what"]), len(signs)
         ),
@@ -166,5 +170,5 @@ def in_order(found: List[Document]) -> List[Document]:
 
 
 def _type_name(name: str) -> str:
-    found = dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
-    return "" if found is None else found.name
+    dtype = dtype_by_name(name[3:] if name.upper().startswith("DT_") else name)
+    return "" if dtype is None else dtype.name

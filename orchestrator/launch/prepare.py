@@ -276,10 +276,10 @@ def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
         raise UsageError("the command for golden data: %s" % error) from error
     if not words:
         raise UsageError("the command for golden data is empty")
-    own = words[0] == "golden"
+    is_ours = words[0] == "golden"
     arguments = (
         own_python("from goldwatch.__main__ import main; main()", *words)
-        if own
+        if is_ours
         else ["/bin/sh", "-c", command]
     )
     code = subprocess.call(arguments, stdout=output)

@@ -87,12 +87,12 @@ def upgraded(document: Document) -> Document:
     ]
     makers: Dict[str, Message] = {}
     for connection in layers:
-        own = connection.message("layer")
+        v0_layer = connection.message("layer")
         bottoms, pads = _before_padding(document, connection, makers)
         for top in connection.texts("top"):
             makers[top] = connection
-        if own.text("type") != "padding":
-            parts.append(_as_v1(document, own, bottoms, connection.texts("top"), pads))
+        if v0_layer.text("type") != "padding":
+            parts.append(_as_v1(document, v0_layer, bottoms, connection.texts("top"), pads))
     return Document("".join(parts), document.path)
 
 

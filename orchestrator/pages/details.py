@@ -67,12 +67,12 @@ class Details:
         """Return what is known of a row's tensor, as the page shows it; None where nothing is."""
         for path, tensor in self._known.get(row.tensor, ()):
             if _is_about(tensor, row):
-                found = {name: tensor[name] for name in _KEPT if tensor.get(name) is not None}
-                found["where"] = {axis: _bins(shares) for axis, shares in tensor["where"].items()}
-                found["files"] = [
+                fields = {name: tensor[name] for name in _KEPT if tensor.get(name) is not None}
+                fields["where"] = {axis: _bins(shares) for axis, shares in tensor["where"].items()}
+                fields["files"] = [
                     os.path.join(os.path.dirname(path), name) for name in tensor["files"]
                 ]
-                return found
+                return fields
         return None
 
 

@@ -96,7 +96,7 @@ def within(model: PageModel, original: Original) -> PageModel:
     original model.
     """
 
-    def known(detail: Dict[str, Any]) -> Dict[str, Any]:
+    def cuttable(detail: Dict[str, Any]) -> Dict[str, Any]:
         ends = {which: detail[which] for which in ("start", "end") if detail[which] is not None}
         missing = [name for name in ends.values() if len(original.numbers(name)) != 1]
         if not missing:
@@ -106,7 +106,7 @@ def within(model: PageModel, original: Original) -> PageModel:
             detail, why=why, **{which: None for which, name in ends.items() if name in missing}
         )
 
-    return model._replace(details=[known(detail) for detail in model.details])
+    return model._replace(details=[cuttable(detail) for detail in model.details])
 
 
 def _is_compiled(path: str) -> bool:
@@ -116,14 +116,14 @@ def _is_compiled(path: str) -> bool:
     lower = path.lower()
     if not os.path.isfile(path):
         return lower.endswith(_OMS)
-    found = kind_of_file(path).name
-    if found in kinds.ORIGINALS:
+    kind = kind_of_file(path).name
+    if kind in kinds.ORIGINALS:
         return False
-    untold = found in (kinds.RAW, kinds.TEXT, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS)
+    untold = kind in (kinds.RAW, kinds.TEXT, kinds.PROTOBUF, kinds.EMPTY, kinds.SOLVER, kinds.LFS)
     return (
         lower.endswith(_OMS)
         or not (untold or lower.endswith(_ORIGINALS))
-        or found in (kinds.GE_ONNX, kinds.GE_READABLE, kinds.GE_TEXT)
+        or kind in (kinds.GE_ONNX, kinds.GE_READABLE, kinds.GE_TEXT)
     )
 
 
@@ -132,7 +132,7 @@ def _of_om(path: str) -> PageModel:
     document = network_document(graph)
     ops = network_ops(document)
     details = []
-    for node, op, drawn, found in zip(graph.ops, document["ops"], ops, parameters):
+    for node, op, drawn, op_parameters in zip(graph.ops, document["ops"], ops, parameters):
         sources = iter(drawn.inputs)
         inputs = []
         for number, source in enumerate(op["inputs"]):
@@ -150,7 +150,7 @@ def _of_om(path: str) -> PageModel:
             "originals": op["originals"],
             "inputs": inputs,
             "outputs": [_desc_words(desc) for desc in op["output_descs"]],
-            "parameters": [list(entry) for entry in found if entry[0] not in _TOLD_ALREADY],
+            "parameters": [list(entry) for entry in op_parameters if entry[0] not in _TOLD_ALREADY],
             "layer": op["name"] if no_dump_reason(node) is None else None,
         }
         details.append(dict(detail, **choice))

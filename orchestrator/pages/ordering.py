@@ -39,9 +39,9 @@ def ordered(part: Layered) -> List[List[int]]:
         for layer in layers:
             if len(layer) <= _WIDE:
                 _swap(part, layer, place)
-        found = crossings(part, layers, place)
-        if found < fewest:
-            best, fewest = [list(layer) for layer in layers], found
+        crossed = crossings(part, layers, place)
+        if crossed < fewest:
+            best, fewest = [list(layer) for layer in layers], crossed
     return best
 
 
@@ -73,9 +73,9 @@ def crossings(part: Layered, layers: Sequence[Sequence[int]], place: Sequence[in
     for layer in layers[:-1]:
         ends: List[int] = []
         for node in layer:
-            found = sorted(place[other] for other in part.below[node])
-            total += sum(len(ends) - bisect_right(ends, end) for end in found)
-            for end in found:
+            positions = sorted(place[other] for other in part.below[node])
+            total += sum(len(ends) - bisect_right(ends, end) for end in positions)
+            for end in positions:
                 insort(ends, end)
     return total
 

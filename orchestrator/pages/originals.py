@@ -52,7 +52,7 @@ def original_network(
 
     known = original.shapes()
 
-    def asked(value: Value, name: str) -> Optional[str]:
+    def shape_text(value: Value, name: str) -> Optional[str]:
         """Return what a cut that this value comes into is to be told of its shape, ``?`` for what
         nobody knows; None: nothing.
         """
@@ -86,13 +86,20 @@ def original_network(
         )
         for place, value in enumerate(original.graph.sources[number]):
             producer, index = value
-            own = tensor(value, number, place)
+            tensor_name = tensor(value, number, place)
             source = None if producer < -1 else index if producer == -1 else producer + first
-            inputs.append([source, _named(words(value, own), own), own, asked(value, own)])
+            inputs.append(
+                [
+                    source,
+                    _named(words(value, tensor_name), tensor_name),
+                    tensor_name,
+                    shape_text(value, tensor_name),
+                ]
+            )
             if source is not None:
-                flows.append(Flow(source, words(value, own), index))
-            elif own in declared:
-                weights.append(declared[own])
+                flows.append(Flow(source, words(value, tensor_name), index))
+            elif tensor_name in declared:
+                weights.append(declared[tensor_name])
         controls = (
             tuple(other + first for other in original.controls[number])
             if isinstance(original, TfOriginal)
@@ -109,11 +116,14 @@ def original_network(
             else no_choice("several nodes have this name")
         )
         tensors = original.tensors[number]
-        outputs = [_named(words((number, index), own), own) for index, own in enumerate(tensors)]
+        outputs = [
+            _named(words((number, index), tensor_name), tensor_name)
+            for index, tensor_name in enumerate(tensors)
+        ]
         details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
         # A cut that begins at the model's own input has it for its own.
         dims = (
-            asked((number, 0), tensors[0])
+            shape_text((number, 0), tensors[0])
             if not caffe and original.types[number] in MODEL_INPUTS and tensors
             else None
         )
@@ -140,13 +150,13 @@ def _declared(original: OnnxOriginal) -> Dict[str, str]:
     """
     graph = original.model.graph
     values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
-    found = {
+    shapes = {
         value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape)
         for value in values
         if value.shape
     }
     return dict(
-        found, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()}
+        shapes, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()}
     )
 
 
@@ -164,8 +174,8 @@ def _constant_shapes(original: Original, parameters: List[Parameters]) -> Dict[i
         return {}
     # "float32 3,3,64,128"
     values = {
-        number: dict(own).get("value", "")
-        for number, own in enumerate(parameters)
+        number: dict(op_parameters).get("value", "")
+        for number, op_parameters in enumerate(parameters)
         if original.types[number] == "Const"
     }
     return {number: value.split(" ")[-1] for number, value in values.items() if value}
@@ -206,14 +216,14 @@ def detail(
     choice: Dict[str, Any],
 ) -> Dict[str, Any]:
     """Return the details of an op of an original model."""
-    found = {
+    fields = {
         "type": op_type,
         "originals": None,
         "inputs": inputs,
         "outputs": outputs,
         "layer": None,
     }
-    return dict(found, parameters=[list(entry) for entry in parameters], **choice)
+    return dict(fields, parameters=[list(entry) for entry in parameters], **choice)
 
 
 def choice_of(start: str, end: Optional[str] = None) -> Dict[str, Any]:

@@ -13,7 +13,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 def over_devices(
-    found: Optional[OverDevices], graphs: Iterable[Mapping[str, Any]], ops: Iterable[str] = ()
+    difference: Optional[OverDevices], graphs: Iterable[Mapping[str, Any]], ops: Iterable[str] = ()
 ) -> Optional[Dict[str, Any]]:
     """Return what ``rows.over`` of rows.js takes; None where there is nothing.
 
@@ -31,15 +31,15 @@ def over_devices(
         ``{"metric", "models": [{"model", "steps", "ops", "worst"}]}``; ``worst`` has for each op a
         value for each step, or None.
     """
-    if found is None:
+    if difference is None:
         return None
     known = dict.fromkeys([*(op["name"] for document in graphs for op in document["ops"]), *ops])
     order = {op: number for number, op in enumerate(known)}
     models: Dict[str, Dict[Tuple[str, str], Any]] = {}
-    for model, op, step, worst in found.worst:
-        models.setdefault(model, {})[op, step] = metric_value(found.metric, worst)
+    for model, op, step, worst in difference.worst:
+        models.setdefault(model, {})[op, step] = metric_value(difference.metric, worst)
     return {
-        "metric": found.metric,
+        "metric": difference.metric,
         "models": [_table(model, cells, order) for model, cells in sorted(models.items())],
     }
 

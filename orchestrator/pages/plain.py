@@ -89,7 +89,7 @@ def verdict_html(told: ReportContext) -> str:
     verdict = str(summary["verdict"])
     parts = [
         '<p class="big"><span class="verdict" data-is="%s">%s</span></p>'
-        % (attribute(verdict), text(_said(verdict, told.finished)))
+        % (attribute(verdict), text(_verdict_text(verdict, told.finished)))
     ]
     parts.append('<p class="sentence">%s</p>' % sentence(told.sentence))
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
@@ -146,7 +146,7 @@ def _host(host: Mapping[str, Any]) -> str:
     )
 
 
-def _said(verdict: str, finished: bool) -> str:
+def _verdict_text(verdict: str, finished: bool) -> str:
     return verdict if finished else "%s so far, the run has not finished" % verdict
 
 
@@ -180,20 +180,20 @@ def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Plac
     ]
     if cards:
         return '<div class="cards">%s</div>' % "\n".join(cards)
-    found = told.summary["first_divergence"]
+    divergence = told.summary["first_divergence"]
     if told.comparison == OUTPUTS:
         return (
             '<p class="quiet">Only the outputs of the network were compared: nothing is known of '
             "its operators.</p>"
         )
-    if found is None:
+    if divergence is None:
         return '<p class="quiet">No operator is suspect.</p>'
-    first = '<span class="name">%s</span>' % sentence(found["op"])
+    first = '<span class="name">%s</span>' % sentence(divergence["op"])
     if told.comparison == EXACT:
         return "<p>%s %s.</p>" % (
             first,
             "makes other bytes of equal inputs"
-            if found["inputs"] == GOOD
+            if divergence["inputs"] == GOOD
             else "is the first that differs",
         )
     return (

@@ -69,34 +69,36 @@ class HtmlFile(ReportFile):
 
     def end(self) -> None:
         """Write the page."""
-        told = self.told
-        accused = _accused(told)
+        context = self.told
+        accused = _accused(context)
         data = {
             "rows": dict(
                 self._columns.document(),
-                unstored=[_unstored(*entry) for entry in told.unstored.items()],
+                unstored=[_unstored(*entry) for entry in context.unstored.items()],
                 over=over_devices(
-                    told.over_devices,
-                    told.graphs,
+                    context.over_devices,
+                    context.graphs,
                     sorted(self._indices, key=self._indices.__getitem__),
                 ),
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": drawn_limits(self._decided),
             "details": self._found,
-            "commands": dict(told.commands),
+            "commands": dict(context.commands),
         }
-        first = told.summary["first_divergence"]
+        first = context.summary["first_divergence"]
         middle = [op for op, *_ in accused] or ([] if first is None else [first["op"]])
-        graphs = report_graphs(told.graphs, self._verdicts, middle)
+        graphs = report_graphs(context.graphs, self._verdicts, middle)
         self.stream.write(
-            page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS)
+            page(_title(context), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS)
         )
 
     def _body(self) -> str:
-        told = self.told
+        context = self.told
         shown = len(self._plain.rows)
-        total = self._plain.total + sum(sum(counts.values()) for counts in told.unstored.values())
+        total = self._plain.total + sum(
+            sum(counts.values()) for counts in context.unstored.values()
+        )
         note = "All %d rows." % shown
         if shown < total:
             kept = (
@@ -107,12 +109,12 @@ class HtmlFile(ReportFile):
             note = "%d of %d rows: %s." % (shown, total, kept)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
-            "title": text(_title(told)),
-            "about": _about(told, self._details.notes),
-            "verdict": verdict_html(told),
-            "suspects": suspects_html(told, self._numbers),
+            "title": text(_title(context)),
+            "about": _about(context, self._details.notes),
+            "verdict": verdict_html(context),
+            "suspects": suspects_html(context, self._numbers),
             "note": plain,
-            "rows": rows_html(self._plain, told),
+            "rows": rows_html(self._plain, context),
         }
 
 
@@ -120,11 +122,11 @@ def _accused(told: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
     """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the
     first one first.
     """
-    found: List[Tuple[str, str, Optional[Place]]] = [
+    accused: List[Tuple[str, str, Optional[Place]]] = [
         (entry["op"], entry["tensor"], Place(**entry["place"]))
         for entry in told.summary["suspects"]
     ]
-    return found + [
+    return accused + [
         (entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())
     ]
 

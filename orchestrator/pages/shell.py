@@ -81,15 +81,15 @@ def data_block(name: str, document: Any) -> str:
     document
         JSON values: no float that is not finite.
     """
-    found = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     packed = ""
-    if len(found) >= PACKED_BYTES:
-        found = json.dumps(_packed(found.encode("ascii")))
+    if len(text) >= PACKED_BYTES:
+        text = json.dumps(_packed(text.encode("ascii")))
         packed = ' data-packed="gzip"'
     return '<script type="application/json" id="%s"%s>%s</script>' % (
         name,
         packed,
-        found.translate(_ESCAPES),
+        text.translate(_ESCAPES),
     )
 
 

@@ -61,14 +61,14 @@ def _no_path(original: Original, starts: Sequence[int], end: int) -> InputError:
 
 
 def _number(original: Original, name: str, what: str) -> int:
-    found = original.numbers(name)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        lines = original.lines(found)
+    numbers = original.numbers(name)
+    if len(numbers) == 1:
+        return numbers[0]
+    if numbers:
+        lines = original.lines(numbers)
         raise InputError(
             "%s %s: %d layers have this name%s"
-            % (what, printable(name), len(found), " (%s)" % lines if lines else ""),
+            % (what, printable(name), len(numbers), " (%s)" % lines if lines else ""),
             hint="give each its own name in the prototxt, and in the weights",
         )
     if name in original.inner:

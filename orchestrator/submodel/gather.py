@@ -65,7 +65,7 @@ class Collection:
 
 
 def gather_dumps(
-    found: Collection,
+    collection: Collection,
     original: Original,
     cut: Cut,
     core: Set[int],
@@ -83,13 +83,13 @@ def gather_dumps(
         None where no om json is given: then each node's own name is its op's.
     """
     if ops is None:
-        _gather_by_name(found, original, cut, core, dumps)
+        _gather_by_name(collection, original, cut, core, dumps)
     else:
-        _gather_by_model(found, original, core, dumps, ops)
+        _gather_by_model(collection, original, core, dumps, ops)
 
 
 def _gather_by_model(
-    found: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps
+    collection: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps
 ) -> None:
     files = {
         op.position: dumps.files(op.name, op.type)
@@ -112,16 +112,16 @@ def _gather_by_model(
         inputs = tuple(
             entry.path for way in feeding.get(position, ()) for entry in files[way[-1].position]
         )
-        found.older += dumps.older(op.name, op.type)
+        collection.older += dumps.older(op.name, op.type)
         for entry in files.get(position, ()):
-            found.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
+            collection.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
         if role == OP and not files.get(position) and absence.reason(op) is None:
-            found.missing.append(("dump of op %s" % op.name, "no file of this op in the dump"))
-        found.add_damage(op.name, dumps.damage(op.name, op.type))
+            collection.missing.append(("dump of op %s" % op.name, "no file of this op in the dump"))
+        collection.add_damage(op.name, dumps.damage(op.name, op.type))
     computed = {number for op in members for number in ops.originals(op)}
     for number in sorted(core - computed):
         if original.types[number] not in _WITHOUT_OP:
-            found.missing.append(
+            collection.missing.append(
                 (
                     "op of %s %s" % (original.noun, original.names[number]),
                     "no op of the om json computes it",
@@ -149,7 +149,7 @@ computes one.
 
 
 def _gather_by_name(
-    found: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps
+    collection: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps
 ) -> None:
     names = [(original.names[number], OP) for number in sorted(core)]
     names += [(entry.producer, PRODUCER) for entry in cut.inputs if not entry.kept]
@@ -171,44 +171,44 @@ def _gather_by_name(
             for other in dict.fromkeys(before + [producers.get(name, "")])
             for entry in dumps.files(other)
         )
-        found.older += dumps.older(name)
+        collection.older += dumps.older(name)
         for entry in entries:
-            found.dumps.append(
+            collection.dumps.append(
                 Gathered(entry.path, name, (name,) if role == OP else (), role, inputs)
             )
         if role == OP and not entries and original.types[numbers[name]] not in _WITHOUT_OP:
             reason = (
                 "no file of this name in the dump; fused or renamed ops are found with the om json"
             )
-            found.missing.append(("dump of op %s" % name, reason))
-        found.add_damage(name, dumps.damage(name))
+            collection.missing.append(("dump of op %s" % name, reason))
+        collection.add_damage(name, dumps.damage(name))
 
 
 def gather_goldens(
-    found: Collection, original: Original, cut: Cut, core: Set[int], golden: GoldenSet
+    collection: Collection, original: Original, cut: Cut, core: Set[int], golden: GoldenSet
 ) -> None:
     """Add the golden files of a cut's nodes and of what is handed to it; those of the ends and of
     the inputs must be there.
     """
-    wanted: Dict[Tuple[str, int], bool] = {}
+    required: Dict[Tuple[str, int], bool] = {}
     for number in sorted(core):
         for index in range(len(original.tensors[number])):
-            wanted[original.names[number], index] = original.kind == "caffe"
+            required[original.names[number], index] = original.kind == "caffe"
     for output in cut.outputs:
-        wanted[output.op, output.output_index] = output.is_end and (
+        required[output.op, output.output_index] = output.is_end and (
             original.kind != "tensorflow" or output.output_index == 0
         )
     for entry in cut.inputs:
-        wanted[entry.producer, entry.output_index] = True
-    for (name, index), needed in wanted.items():
+        required[entry.producer, entry.output_index] = True
+    for (name, index), needed in required.items():
         file = golden.find(name, index)
         if file is not None:
-            found.goldens.append(file.path)
+            collection.goldens.append(file.path)
         elif needed:
-            found.missing.append(
+            collection.missing.append(
                 ("golden of %s:%d" % (name, index), "no file of it in the golden data")
             )
-    found.goldens = list(dict.fromkeys(found.goldens))
+    collection.goldens = list(dict.fromkeys(collection.goldens))
 
 
 def mapping_lines(paths: Iterable[str]) -> str:

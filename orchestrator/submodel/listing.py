@@ -57,7 +57,7 @@ def list_nodes(options: SubmodelOptions, sources: Sources) -> List[ListedNode]:
     marks.update((number, "end") for number in ends)
     marks.update((number, "start") for number in starts)
     shapes = original.shapes()
-    found = []
+    listed = []
     for number, name in enumerate(original.names):
         ops = () if sources.ops is None else tuple(op.name for op in sources.ops.of(number))
         dumped = None
@@ -66,10 +66,10 @@ def list_nodes(options: SubmodelOptions, sources: Sources) -> List[ListedNode]:
                 sources.dumps.files(op) for op in (ops if sources.ops is not None else (name,))
             )
         shape = _golden_shape(sources, name) or _om_shape(sources, name) or shapes.get((number, 0))
-        found.append(
+        listed.append(
             ListedNode(name, original.types[number], shape, ops, dumped, marks.get(number, ""))
         )
-    return found
+    return listed
 
 
 def _golden_shape(sources: Sources, name: str) -> Optional[Shape]:

@@ -101,8 +101,8 @@ def _write_model(plan: Plan, folder: NewFolder) -> None:
 def _onnx_cut(plan: Plan) -> Optional[Tuple[OnnxCut, ExternalData]]:
     if not isinstance(plan.original, OnnxOriginal):
         return None
-    told = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
-    return plan.original.prepared(plan.cut, told, plan.ends_told)
+    border_types = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
+    return plan.original.prepared(plan.cut, border_types, plan.ends_told)
 
 
 def _write_onnx(made: OnnxCut, data: ExternalData, folder: NewFolder) -> None:

@@ -99,9 +99,9 @@ class OpFault:
 
     def concerns(self, layers: Sequence[Any], weights: Mapping[str, Sequence[Array]]) -> bool:
         """Tell whether the fault can be in an op that is made from these layers."""
-        wanted = _FOR_LAYERS.get(self.kind)
-        return wanted is None or any(
-            layer_type(layer) in wanted
+        types = _FOR_LAYERS.get(self.kind)
+        return types is None or any(
+            layer_type(layer) in types
             and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1)
             for layer in layers
         )

@@ -301,11 +301,11 @@ def host(folder: str, soc: str, devices: int, faults: Tuple[str, ...], delay: fl
 
 def _pairs(texts: Tuple[str, ...], option: str) -> List[Tuple[str, str]]:
     """Return the two sides of ``NAME=VALUE`` texts; a name may hold a ``=``, what follows none."""
-    found = [text.rpartition("=") for text in texts]
-    for text, (left, _, right) in zip(texts, found):
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (left, _, right) in zip(texts, pairs):
         if not left or not right:
             raise UsageError("%s %s: expected NAME=VALUE" % (option, text))
-    return [(left, right) for left, _, right in found]
+    return [(left, right) for left, _, right in pairs]
 
 
 def _array(path: str) -> Any:

@@ -184,7 +184,7 @@ def _lines(path: str, option: str) -> Tuple[str, ...]:
 
 
 def _customised(path: str) -> Dict[str, Tuple[str, str]]:
-    found = {}
+    customised = {}
     for line in _lines(path, "customize_dtypes"):
         match = re.match(r"(.+?)::InputDtype:([\w,]*?),?OutputDtype:([\w,]+)\Z", line)
         by_type = re.match(r"OpType::(.+?):InputDtype:([\w,]*?),?OutputDtype:([\w,]+)\Z", line)
@@ -197,8 +197,8 @@ def _customised(path: str) -> Dict[str, Tuple[str, str]]:
         key, inputs, outputs = (
             (_TYPE + by_type.group(1), *by_type.groups()[1:]) if by_type else match.groups()  # type: ignore[union-attr]
         )
-        found[key] = _first(inputs.split(",") + [HALF]), _first(outputs.split(","))
-    return found
+        customised[key] = _first(inputs.split(",") + [HALF]), _first(outputs.split(","))
+    return customised
 
 
 def _first(types: List[str]) -> str:
@@ -226,7 +226,7 @@ def _modes(path: str) -> Tuple[str, ...]:
         raise AtcError(
             "E10001", "[--op_precision_mode] is not valid: %s" % " ".join(str(error).split())
         ) from None
-    found = []
+    modes = []
     for section in parser.sections():
         for name, mode in parser.items(section):
             if mode not in _IMPLEMENTATIONS:
@@ -234,8 +234,8 @@ def _modes(path: str) -> Tuple[str, ...]:
                     "E10001", "op_precision_mode [%s] of [%s] is not supported" % (mode, name)
                 )
             if mode == "high_precision":
-                found.append(name)
-    return tuple(found)
+                modes.append(name)
+    return tuple(modes)
 
 
 def _switches(path: str) -> Tuple[str, ...]:

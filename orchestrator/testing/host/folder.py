@@ -55,14 +55,14 @@ class Host:
 
     def environment(self, environ: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
         """Return the variables that its set_env.sh sets, with the others of ``environ``."""
-        found = dict(os.environ if environ is None else environ)
-        found["ASCEND_TOOLKIT_HOME"] = self.folder
-        found["PATH"] = os.pathsep.join(
-            [os.path.join(self.folder, "bin"), found.get("PATH", os.defpath)]
+        environment = dict(os.environ if environ is None else environ)
+        environment["ASCEND_TOOLKIT_HOME"] = self.folder
+        environment["PATH"] = os.pathsep.join(
+            [os.path.join(self.folder, "bin"), environment.get("PATH", os.defpath)]
         )
-        python = [os.path.join(self.folder, "python"), found.get("PYTHONPATH", "")]
-        found["PYTHONPATH"] = os.pathsep.join(entry for entry in python if entry)
-        return found
+        python = [os.path.join(self.folder, "python"), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(entry for entry in python if entry)
+        return environment
 
     @property
     def python(self) -> str:

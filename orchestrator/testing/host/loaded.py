@@ -27,7 +27,7 @@ GEAR_MARK = "_ascend_mbatch_batch_%d"
 _SIZES = ((2, 3), (32, 48), (64, 96), (224, 256))
 
 
-class Told(NamedTuple):
+class OmTensor(NamedTuple):
     """An input or output as the om tells it.
 
     Attributes
@@ -88,7 +88,7 @@ class Loaded:
         self.halves = [text for text in options.get("input_fp16_nodes", "").split(";") if text]
         self._op_faults = op_faults
         self.dynamic = self._dynamic(dynamic_of(command), options)
-        told = self.dynamic.shapes if self.dynamic is not None else {}
+        gear_shapes = self.dynamic.shapes if self.dynamic is not None else {}
         fixed = shapes_of(options.get("input_shape", "").strip("\"'"))
         self.aipps = {
             network.inputs[one.rank].name: one
@@ -97,10 +97,10 @@ class Loaded:
         }
         self.shapes: Dict[str, Shape] = {}
         self.inputs = [
-            self._told(entry, told.get(entry.name, fixed.get(entry.name, entry.shape)))
+            self._told(entry, gear_shapes.get(entry.name, fixed.get(entry.name, entry.shape)))
             for entry in network.inputs
         ]
-        self.outputs: List[Told] = []
+        self.outputs: List[OmTensor] = []
 
     @classmethod
     def from_om(
@@ -113,7 +113,7 @@ class Loaded:
             network = read_network(model, weights, options)
             for number in network.order:  # the weights are read while the files are there
                 network.call(number)
-        found = cls(
+        loaded = cls(
             network,
             options,
             Build.from_document(om.build["build"]),
@@ -121,11 +121,11 @@ class Loaded:
             om.build["command"],
             op_faults,
         )
-        found.outputs = [
-            Told(entry["name"], entry["dtype"], tuple(entry["shape"]))
+        loaded.outputs = [
+            OmTensor(entry["name"], entry["dtype"], tuple(entry["shape"]))
             for entry in om.build["outputs"]
         ]
-        return found
+        return loaded
 
     def run(self, feeds: Mapping[str, Array]) -> Ran:
         """Run it on inputs of fixed shapes; of a gear the ops bear its names."""
@@ -158,7 +158,8 @@ class Loaded:
             first, second = self._two_sizes()
             documents = self._written([first], soc, command) + self._written([second], soc, command)
             self.outputs = [
-                _without_size(told, shape) for told, shape in zip(_told(first), _told(second))
+                _without_size(first_tensor, shape)
+                for first_tensor, shape in zip(_told(first), _told(second))
             ]
             merged: Dict[str, Any] = _differing(*documents)
             return merged
@@ -239,13 +240,13 @@ class Loaded:
             for desc in op["output_desc"] if op["name"] in dims else ():
                 desc["shape"] = {"dim": dims[op["name"]]}
         self.outputs = [
-            _without_size(told, others)
-            for told, *rest in zip(*(_told(ran) for ran in runs))
-            for others in [_common(told, rest)]
+            _without_size(first_tensor, others)
+            for first_tensor, *rest in zip(*(_told(ran) for ran in runs))
+            for others in [_common(first_tensor, rest)]
         ]
         return document
 
-    def _told(self, entry: NetworkInput, shape: Optional[Shape]) -> Told:
+    def _told(self, entry: NetworkInput, shape: Optional[Shape]) -> OmTensor:
         if shape is None or (self.dynamic is None and any(dim < 0 for dim in shape)):
             text = (
                 "input %s has no fixed shape in the model; --input_shape must tell it" % entry.name
@@ -259,9 +260,9 @@ class Loaded:
         if entry.name in self.aipps:
             return self._image(entry.name, tuple(shape))
         dtype = "float16" if entry.name in self.halves and entry.dtype == "float32" else entry.dtype
-        return Told(entry.name, dtype, tuple(shape))
+        return OmTensor(entry.name, dtype, tuple(shape))
 
-    def _image(self, name: str, shape: Shape) -> Told:
+    def _image(self, name: str, shape: Shape) -> OmTensor:
         if len(shape) != 4 or any(dim < 0 for dim in shape) or self.network.layout(4) != "NCHW":
             raise AtcError(
                 "E10001",
@@ -269,13 +270,13 @@ class Loaded:
                 % name,
             )
         aipp = self.aipps[name]
-        return Told(name, "uint8", aipp.image_shape(shape), aipp.image_bytes(shape))
+        return OmTensor(name, "uint8", aipp.image_shape(shape), aipp.image_bytes(shape))
 
-    def _dynamic(self, found: Optional[Dynamic], options: Mapping[str, str]) -> Optional[Dynamic]:
-        if found is not None:
+    def _dynamic(self, dynamic: Optional[Dynamic], options: Mapping[str, str]) -> Optional[Dynamic]:
+        if dynamic is not None:
             unknown = [
                 name
-                for name in found.shapes
+                for name in dynamic.shapes
                 if name not in {entry.name for entry in self.network.inputs}
             ]
             if unknown:
@@ -284,14 +285,14 @@ class Loaded:
                     "Opname [%s] specified in [--input_shape] is not found in the model"
                     % unknown[0],
                 )
-        return found
+        return dynamic
 
 
-def _told(ran: Ran) -> List[Told]:
-    return [Told(name, str(array.dtype), tuple(array.shape)) for name, array in ran.outputs]
+def _told(ran: Ran) -> List[OmTensor]:
+    return [OmTensor(name, str(array.dtype), tuple(array.shape)) for name, array in ran.outputs]
 
 
-def _common(told: Told, others: List[Told]) -> Told:
+def _common(told: OmTensor, others: List[OmTensor]) -> OmTensor:
     """Return an output with -1 where others have another size."""
     return told._replace(
         shape=tuple(
@@ -301,7 +302,7 @@ def _common(told: Told, others: List[Told]) -> Told:
     )
 
 
-def _without_size(first: Told, second: Told) -> Told:
+def _without_size(first: OmTensor, second: OmTensor) -> OmTensor:
     return _common(first, [second])
 
 

@@ -122,15 +122,15 @@ class Network:
             first = len(self.original.model.graph.data_inputs)
             return "%s_%d" % (self.original.model.graph.nodes[number - first].inputs[place], place)
         words = ("weights", "bias", "factor")
-        own = place - len(self.original.graph.sources[number])
-        return "%s_%s" % (self.name(number), words[own] if 0 <= own < 3 else "const_%d" % place)
+        index = place - len(self.original.graph.sources[number])
+        return "%s_%s" % (self.name(number), words[index] if 0 <= index < 3 else "const_%d" % place)
 
     def layout(self, rank: int) -> str:
         """Return what a tensor of so many axes is in the original: NCHW, NHWC or ND."""
         return ("NHWC" if self.dialect == TENSORFLOW else "NCHW") if rank == 4 else "ND"
 
     def _of_onnx(self, original: OnnxOriginal) -> List[NetworkInput]:
-        found = []
+        inputs = []
         for number, value in enumerate(original.model.graph.data_inputs):
             dims = original.dims(value.name)
             shape = (
@@ -138,40 +138,40 @@ class Network:
                 if dims is None
                 else tuple(dim if isinstance(dim, int) and dim > 0 else -1 for dim in dims)
             )
-            found.append(
+            inputs.append(
                 NetworkInput(
                     value.name, (number, 0), original.dtypes[number][0] or "float32", shape
                 )
             )
-        return found
+        return inputs
 
     def _of_caffe(self, original: CaffeOriginal) -> List[NetworkInput]:
         shapes = original.shapes()
-        found = [
+        inputs = [
             NetworkInput(name, (-1, k), "float32", shapes.get((-1, k)))
             for k, name in enumerate(original.input_fields)
         ]
         for number, kind in enumerate(original.types):
             if kind in MODEL_INPUTS:
                 tops = enumerate(original.tensors[number])
-                found += [
+                inputs += [
                     NetworkInput(top, (number, k), "float32", shapes.get((number, k)))
                     for k, top in tops
                 ]
-        return found
+        return inputs
 
     def _of_tensorflow(self, original: TfOriginal) -> List[NetworkInput]:
-        found = []
+        inputs = []
         with original.file.open() as opened:
             for number, node in enumerate(original.file.nodes):
                 if node.op in INPUT_TYPES:
                     shape = original.file.attr_shape(opened, node, "shape")
-                    found.append(
+                    inputs.append(
                         NetworkInput(
                             node.name, (number, 0), original.dtypes[number][0] or "float32", shape
                         )
                     )
-        return found
+        return inputs
 
     def _results(self) -> List[Value]:
         original = self.original
@@ -224,5 +224,5 @@ class Network:
 
 def read_network(path: str, weights: Optional[str], options: Mapping[str, str]) -> Network:
     """Return the network that atc's options name; raises as :class:`Network`."""
-    wanted = [text for text in options.get("out_nodes", "").split(";") if text.strip()]
-    return Network(os.path.abspath(path), weights, wanted)
+    out_nodes = [text for text in options.get("out_nodes", "").split(";") if text.strip()]
+    return Network(os.path.abspath(path), weights, out_nodes)
