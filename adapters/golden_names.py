@@ -44,7 +44,7 @@ def name_warnings(collisions: Mapping[str, Any], what: str) -> List[str]:
 
     Parameters
     ----------
-    found
+    collisions
         ``collisions`` and ``too_long``, as a writer of golden files tells them.
     """
     text = (

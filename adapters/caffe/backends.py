@@ -129,7 +129,7 @@ def choose_backend(
     backend: str,
     python: Optional[str],
     paths: Optional[ModulePaths] = None,
-    own: Optional[str] = None,
+    numpy_option: Optional[str] = None,
 ) -> Chosen:
     """Return the backend to use.
 
@@ -140,7 +140,7 @@ def choose_backend(
         Caffe named by its folder must be there).
     python
         The only Python to look into; else caffe is looked for in this one and in those on PATH.
-    own
+    numpy_option
         An option that the numpy backend alone knows: :data:`RANDOM_WEIGHTS` or :data:`LAYER`.
 
     Raises
@@ -151,15 +151,20 @@ def choose_backend(
         The backend (or with ``auto``, either) cannot be imported there.
     """
     paths = paths or ModulePaths()
-    if own is not None and backend not in ("auto", "numpy"):
+    if numpy_option is not None and backend not in ("auto", "numpy"):
         raise UsageError(
-            "`%s` is for the numpy backend" % own,
+            "`%s` is for the numpy backend" % numpy_option,
             hint="leave out `backend`, or give `backend=numpy`",
         )
     if backend == "numpy":
         return Chosen(backend, sys.executable)
-    if own is not None:
-        return Chosen("numpy", sys.executable, ["backend numpy: " + _ALONE[own]], _ALONE[own])
+    if numpy_option is not None:
+        return Chosen(
+            "numpy",
+            sys.executable,
+            ["backend numpy: " + _ALONE[numpy_option]],
+            _ALONE[numpy_option],
+        )
     here = [resolve_python(python)] if python is not None else [sys.executable]
     problems: List[str] = []
     without: List[str] = []

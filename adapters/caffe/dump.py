@@ -219,14 +219,14 @@ def _check(options: DumpOptions, paths: ModulePaths) -> _Job:
         require_file(options.weights, "WEIGHTS")
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     refuse_absent(net, parse_layers(options.layer_files))
-    options_lost = (
+    numpy_option = (
         RANDOM_WEIGHTS
         if options.random_weights is not None
         else LAYER
         if options.layer_files
         else None
     )
-    chosen = choose_backend(options.backend, options.python, paths, options_lost)
+    chosen = choose_backend(options.backend, options.python, paths, numpy_option)
     if (
         options.weights is None
         and options.random_weights is None

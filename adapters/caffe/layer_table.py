@@ -393,13 +393,13 @@ LAYERS: Dict[str, LayerType] = {
 """Layer types by their V2 names."""
 
 
-def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
+def reads_data(layer: Layer, user_types: Sequence[str] = ()) -> bool:
     """Tell whether a layer reads or makes data by itself: it has tops, no bottoms, and a type that
     is not computed here.
 
     Parameters
     ----------
-    own
+    user_types
         Layer types that the user's own files compute.
     """
     return (
@@ -407,7 +407,7 @@ def reads_data(layer: Layer, own: Sequence[str] = ()) -> bool:
         and not layer.bottoms
         and layer.type not in LAYERS
         and layer.type != "Input"
-        and layer.type not in own
+        and layer.type not in user_types
     )
 
 

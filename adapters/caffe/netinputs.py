@@ -70,14 +70,16 @@ class NetInput:
         )
 
 
-def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> List[NetInput]:
+def net_inputs(
+    net: Net, data_layers: bool = False, user_types: Sequence[str] = ()
+) -> List[NetInput]:
     """Return the net's inputs in order.
 
     Parameters
     ----------
     data_layers
         The tops of layers that read their data themselves are inputs too.
-    own
+    user_types
         Layer types that the user's own files compute.
 
     Raises
@@ -86,12 +88,12 @@ def net_inputs(net: Net, data_layers: bool = False, own: Sequence[str] = ()) -> 
         A shape is missing in part, or not positive.
     """
     try:
-        return _inputs(net, data_layers, own)
+        return _inputs(net, data_layers, user_types)
     except FormatError as error:
         raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
 
 
-def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
+def _inputs(net: Net, data_layers: bool, user_types: Sequence[str]) -> List[NetInput]:
     needed = _needed(net) if data_layers else set()
     draws = _draws(net)
     out = [
@@ -99,7 +101,7 @@ def _inputs(net: Net, data_layers: bool, own: Sequence[str]) -> List[NetInput]:
         for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))
     ]
     for number, layer in enumerate(net.layers):
-        if data_layers and reads_data(layer, own):
+        if data_layers and reads_data(layer, user_types):
             reader = "layer %s of type %s" % (layer.title, printable(layer.type))
             for index, top in enumerate(layer.tops):
                 optional = (number, index) not in needed or dummy(layer, index) is not None

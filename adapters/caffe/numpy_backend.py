@@ -65,12 +65,12 @@ _FREE_FIELDS = frozenset(
 _EXACT = Arithmetic(0.0, 0.0, 0.0)
 
 
-def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = ()) -> None:
+def refuse_unknown(net: Net, user_types: Sequence[str] = (), skipped: Container[int] = ()) -> None:
     """Refuse a net with a layer type or a parameter that is not computed here.
 
     Parameters
     ----------
-    own
+    user_types
         Layer types that the user's own files compute.
     skipped
         Numbers of layers that are not run.
@@ -91,7 +91,7 @@ def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = 
         problem
         for number, layer in enumerate(net.layers)
         if number not in skipped
-        for problem in _problems(layer, net, own)
+        for problem in _problems(layer, net, user_types)
     ]
     if problems or loose:
         shown = listed(problems + loose, _REFUSALS_SHOWN, "; ")
@@ -107,9 +107,14 @@ def refuse_unknown(net: Net, own: Sequence[str] = (), skipped: Container[int] = 
         raise InputError("the numpy backend cannot compute this net: " + shown, hint=hint)
 
 
-def _problems(layer: Layer, net: Net, own: Sequence[str]) -> Iterator[str]:
+def _problems(layer: Layer, net: Net, user_types: Sequence[str]) -> Iterator[str]:
     where = "layer %s (%s)" % (layer.title, layer.type or "no type")
-    if layer.type in own or layer.type == "Input" or layer.type in SINKS or reads_data(layer):
+    if (
+        layer.type in user_types
+        or layer.type == "Input"
+        or layer.type in SINKS
+        or reads_data(layer)
+    ):
         return
     known = LAYERS.get(layer.type)
     if known is None and not layer.tops:

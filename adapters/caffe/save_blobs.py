@@ -78,9 +78,9 @@ def save_blobs(
     return save_run(model, backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 
-def _refuse_in_place(own: Sequence[str], model: Net) -> None:
+def _refuse_in_place(user_names: Sequence[str], model: Net) -> None:
     layers = [layer.title for layer in model.layers if layer.is_in_place] or [
-        printable(name) for name in own
+        printable(name) for name in user_names
     ]
     if not layers:
         return

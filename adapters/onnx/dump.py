@@ -242,12 +242,12 @@ def _folder_doubts(
     )
     missing = [value for value in model.graph.data_inputs if value.name not in items]
     if missing and options.seed is None:
-        others_listed = (
+        misfits = (
             "%s %s (%s)"
             % (printable(value.name), shown_shape(value.shape), files_looked_for(value.name, names))
             for value in missing
         )
-        message = "%s: no file for the model's input %s" % (folder, ", ".join(others_listed))
+        message = "%s: no file for the model's input %s" % (folder, ", ".join(misfits))
         hint = (
             "name the files so (.npz, .pb and .bin do as well), or add `inputs=NAME=FILE`, or "
             "`seed=SEED`"

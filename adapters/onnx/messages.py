@@ -51,10 +51,10 @@ def explained(
         match = pattern.search(text)
         if match is not None:
             return rule(match, model, names, version)
-    text_shown = _PLACE.sub("", _HEAD.sub("", text))
+    reason = _PLACE.sub("", _HEAD.sub("", text))
     return InputError(
         "%s: onnxruntime %s says: %s"
-        % (model.path, version, printable(text_shown or type(error).__name__)),
+        % (model.path, version, printable(reason or type(error).__name__)),
         hint=_hint(text),
     )
 
@@ -70,7 +70,7 @@ def _hint(text: str) -> Optional[str]:
 
 
 def _named(
-    model: OnnxModel, names: Sequence[str], op_type: str, domain: str, own: str = ""
+    model: OnnxModel, names: Sequence[str], op_type: str, domain: str, node_name: str = ""
 ) -> List[str]:
     """Return the names in an om of the nodes of a type."""
     return [
@@ -78,7 +78,7 @@ def _named(
         for name, node in zip(names, model.graph.nodes)
         if node.op_type == op_type
         and node.domain.replace("ai.onnx", "") in (domain, domain.replace("ai.onnx", ""))
-        and own in ("", node.name)
+        and node_name in ("", node.name)
     ]
 
 
@@ -105,9 +105,9 @@ def _opset(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) 
 
 
 def _unknown(
-    model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, own: str
+    model: OnnxModel, names: Sequence[str], version: str, op_type: str, domain: str, node_name: str
 ) -> GoldwatchError:
-    node = _named(model, names, op_type, domain, own)
+    node = _named(model, names, op_type, domain, node_name)
     what = "%s of %s" % (op_type, domain) if domain and domain != "ai.onnx" else op_type
     message = "%s (%s): onnxruntime %s does not know this op"
     example = printable(node[0]) if node else "NODE"

@@ -276,15 +276,15 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
     return tensor, value
 
 
-def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.ndarray:
-    if value.dtype == wanted:
+def _cast(value: np.ndarray, dtype: np.dtype, tensor: Any, path: str) -> np.ndarray:
+    if value.dtype == dtype:
         return value
     if (
-        np.can_cast(value.dtype, wanted, "same_kind")
-        if wanted.kind != "O"
+        np.can_cast(value.dtype, dtype, "same_kind")
+        if dtype.kind != "O"
         else value.dtype.kind in "US"
     ):
-        return value.astype(wanted)
+        return value.astype(dtype)
     message = "%s holds %s, %s takes %s" % (
         printable(path),
         value.dtype,
@@ -294,7 +294,7 @@ def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.nda
     raise InputError(message, hint="save the array with that dtype")
 
 
-def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
+def _raw(tensor: Any, dtype: np.dtype, path: str) -> np.ndarray:
     """Read a raw binary file by the placeholder's own dtype and shape, of which one dimension may
     be open.
     """
@@ -305,13 +305,13 @@ def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
             tensor.shape,
         )
         raise InputError(message, hint="give a .npy file")
-    if wanted.kind == "O" or wanted.itemsize == 0:
+    if dtype.kind == "O" or dtype.itemsize == 0:
         raise InputError(
             "%s: %s takes %s, which raw bytes cannot give"
             % (printable(path), tensor.name, tensor.dtype.name)
         )
     try:
-        value = np.fromfile(path, dtype=wanted)
+        value = np.fromfile(path, dtype=dtype)
         return value.reshape([-1 if size is None else size for size in tensor.shape.as_list()])
     except ValueError as error:
         size_bytes = os.path.getsize(path)
@@ -319,7 +319,7 @@ def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
             printable(path),
             size_bytes,
             tensor.shape.as_list(),
-            wanted,
+            dtype,
         )
         raise InputError(message, hint="give a .npy file") from error
 

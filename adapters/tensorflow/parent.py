@@ -163,12 +163,12 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
 
 
 def never_reached(
-    outcome: Outcome, wanted: Sequence[int], estimator: bool, driven: bool
+    outcome: Outcome, runs_wanted: Sequence[int], estimator: bool, driven: bool
 ) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
     state = outcome.told["state"]
     got = {entry["run"] for entry in state["done"]}
-    missing = [number for number in wanted if number not in got]
+    missing = [number for number in runs_wanted if number not in got]
     if not missing:
         return None
     raised = dict(state["raised"])

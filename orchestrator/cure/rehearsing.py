@@ -237,8 +237,8 @@ def narrowed(
         The distance of the worst output, in units of its limit.
     """
 
-    def worst(some: Iterable[str], keep: bool = False) -> float:
-        return rehearsal.worst([op for unit in some for op in units[unit]], keep)
+    def worst(high: Iterable[str], keep: bool = False) -> float:
+        return rehearsal.worst([op for unit in high for op in units[unit]], keep)
 
     before = worst(())
     low, high = 0, chosen

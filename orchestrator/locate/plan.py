@@ -188,8 +188,10 @@ class Plan:
             lines.append("time     %s" % self.time)
         return lines + ["note: " + note for note in self.notes]
 
-    def refuse(self, told: bool = False) -> None:
-        """Raise InputError where anything is missing or wrong; ``told``: each was said already."""
+    def refuse(self, already_said: bool = False) -> None:
+        """Raise InputError where anything is missing or wrong;
+        ``already_said``: each was said already.
+        """
         if len(self.problems) == 1:
             raise InputError(self.problems[0].message, hint=self.problems[0].hint)
         if self.problems:
@@ -197,7 +199,7 @@ class Plan:
                 "%d) %s" % (number, problem.text) for number, problem in enumerate(self.problems, 1)
             ]
             message = "nothing was started: %d things are missing or wrong" % len(texts)
-            raise InputError(message + ("" if told else ": " + "; ".join(texts)))
+            raise InputError(message + ("" if already_said else ": " + "; ".join(texts)))
 
 
 Make = Callable[[str, str, Atc], str]

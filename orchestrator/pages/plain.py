@@ -81,24 +81,24 @@ class PlainRows:
         ]
 
 
-def verdict_html(told: ReportContext) -> str:
+def verdict_html(context: ReportContext) -> str:
     """Return the content of ``#verdict``: the verdict, the sentence, the counts and the
     warnings.
     """
-    summary = told.summary
+    summary = context.summary
     verdict = str(summary["verdict"])
     parts = [
         '<p class="big"><span class="verdict" data-is="%s">%s</span></p>'
-        % (attribute(verdict), text(_verdict_text(verdict, told.finished)))
+        % (attribute(verdict), text(_verdict_text(verdict, context.finished)))
     ]
-    parts.append('<p class="sentence">%s</p>' % sentence(told.sentence))
+    parts.append('<p class="sentence">%s</p>' % sentence(context.sentence))
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
     count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
     counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
     total = "%s of %s%s" % (
         plural(summary["rows"], "row"),
         plural(summary["ops"], "op"),
-        "" if told.finished else " so far",
+        "" if context.finished else " so far",
     )
     parts.append(
         '<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared")
@@ -106,7 +106,7 @@ def verdict_html(told: ReportContext) -> str:
     warnings = [
         warning
         for warning in summary["warnings"]
-        if warning.rstrip(".").lower() not in told.sentence.lower()
+        if warning.rstrip(".").lower() not in context.sentence.lower()
     ]
     if warnings:
         shown = "".join("<li>%s</li>" % sentence(warning) for warning in warnings[:_MOST_NOTES])
@@ -162,7 +162,9 @@ def _model(model: Mapping[str, Any]) -> str:
     )
 
 
-def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+def suspects_html(
+    context: ReportContext, numbers: Mapping[Tuple[str, Optional[Place]], int]
+) -> str:
     """Return the content of ``#suspects``.
 
     Parameters
@@ -171,17 +173,17 @@ def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Plac
         For (tensor, place) the row's number, to lead there; without a place the first one's.
     """
     cards = [
-        _card(number, suspect, told, numbers)
-        for number, suspect in enumerate(told.summary["suspects"], 1)
+        _card(number, suspect, context, numbers)
+        for number, suspect in enumerate(context.summary["suspects"], 1)
     ]
     cards += [
-        _culprit(number, culprit, told, numbers)
-        for number, culprit in enumerate(told.summary.get("culprits", ()), 1)
+        _culprit(number, culprit, context, numbers)
+        for number, culprit in enumerate(context.summary.get("culprits", ()), 1)
     ]
     if cards:
         return '<div class="cards">%s</div>' % "\n".join(cards)
-    divergence = told.summary["first_divergence"]
-    if told.comparison == OUTPUTS:
+    divergence = context.summary["first_divergence"]
+    if context.comparison == OUTPUTS:
         return (
             '<p class="quiet">Only the outputs of the network were compared: nothing is known of '
             "its operators.</p>"
@@ -189,7 +191,7 @@ def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Plac
     if divergence is None:
         return '<p class="quiet">No operator is suspect.</p>'
     first = '<span class="name">%s</span>' % sentence(divergence["op"])
-    if told.comparison == EXACT:
+    if context.comparison == EXACT:
         return "<p>%s %s.</p>" % (
             first,
             "makes other bytes of equal inputs"
@@ -205,13 +207,13 @@ def suspects_html(told: ReportContext, numbers: Mapping[Tuple[str, Optional[Plac
 def _card(
     number: int,
     suspect: Mapping[str, Any],
-    told: ReportContext,
+    context: ReportContext,
     numbers: Mapping[Tuple[str, Optional[Place]], int],
 ) -> str:
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
-    said += [part for part in [_where(place, _varying(told.places))] if part]
+    said += [part for part in [_where(place, _varying(context.places))] if part]
     parts = [
         _head(number, suspect["op"], suspect["op_type"], row),
         '<p class="quiet">%s</p>' % text(" · ".join(said)),
@@ -223,13 +225,13 @@ def _card(
             "<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, sentence(entry["sentence"]))
         )
         parts.append('<p class="next">Next: %s.</p>' % sentence(entry["next"].rstrip(".")))
-    return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
+    return _framed(suspect["op"], [*parts, _command(context, suspect["op"])])
 
 
 def _culprit(
     number: int,
     culprit: Mapping[str, Any],
-    told: ReportContext,
+    context: ReportContext,
     numbers: Mapping[Tuple[str, Optional[Place]], int],
 ) -> str:
     parts = [_head(number, culprit["op"], "", numbers.get((culprit["tensor"], None)))]
@@ -240,7 +242,7 @@ def _culprit(
             "<p>%s has %s %s, limit %s</p>"
             % (sentence(culprit["tensor"]), text(culprit["metric"]), value, limit)
         )
-    return _framed(culprit["op"], [*parts, _command(told, culprit["op"])])
+    return _framed(culprit["op"], [*parts, _command(context, culprit["op"])])
 
 
 def _head(number: int, op: str, op_type: str, row: Any) -> str:
@@ -259,8 +261,8 @@ def _framed(op: str, parts: Iterable[str]) -> str:
     )
 
 
-def _command(told: ReportContext, op: str) -> str:
-    command = told.commands.get(op)
+def _command(context: ReportContext, op: str) -> str:
+    command = context.commands.get(op)
     # An option is not broken behind its dash.
     words = _OPTION.sub(r'\1<span class="option">\2</span>', text(command)) if command else ""
     return '<pre class="command">%s</pre>' % words if command else ""
@@ -290,10 +292,10 @@ def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
     return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
 
 
-def rows_html(kept: PlainRows, told: ReportContext) -> str:
+def rows_html(kept: PlainRows, context: ReportContext) -> str:
     """Return ``table#rows`` with the rows that were kept."""
-    several = len(told.places) > 1
-    shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
+    several = len(context.places) > 1
+    shown = [name for name in FIRST if name in context.metrics or name == WORST_SLICE]
     heads = ['<th scope="col">%s</th>' % name for name in ["#", "tensor", "verdict"]]
     heads += [
         '<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>'
@@ -302,7 +304,7 @@ def rows_html(kept: PlainRows, told: ReportContext) -> str:
     ]
     heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
     names = shorten_all(printable(row.tensor) for _, row in kept.rows)
-    varying = _varying(told.places) if several else []
+    varying = _varying(context.places) if several else []
     lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
     return ('<table id="rows" '
         'data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>') % (

@@ -118,16 +118,16 @@ class HtmlFile(ReportFile):
         }
 
 
-def _accused(told: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
+def _accused(context: ReportContext) -> List[Tuple[str, str, Optional[Place]]]:
     """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the
     first one first.
     """
     accused: List[Tuple[str, str, Optional[Place]]] = [
         (entry["op"], entry["tensor"], Place(**entry["place"]))
-        for entry in told.summary["suspects"]
+        for entry in context.summary["suspects"]
     ]
     return accused + [
-        (entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())
+        (entry["op"], entry["tensor"], None) for entry in context.summary.get("culprits", ())
     ]
 
 
@@ -138,20 +138,20 @@ def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
     return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
-def _title(told: ReportContext) -> str:
-    what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
+def _title(context: ReportContext) -> str:
+    what = os.path.basename(os.path.abspath(str(context.inputs.get("target") or context.out)))
     kind = {REPLAY: "replay", EXACT: "exact comparison", OUTPUTS: "final outputs"}.get(
-        told.comparison, "comparison"
+        context.comparison, "comparison"
     )
-    return "%s of %s: %s" % (kind, what, told.summary["verdict"])
+    return "%s of %s: %s" % (kind, what, context.summary["verdict"])
 
 
-def _about(told: ReportContext, notes: List[str]) -> str:
+def _about(context: ReportContext, notes: List[str]) -> str:
     """Return what was compared with what, under which limits."""
-    facts = [(name, told.inputs.get(name)) for name in ("target", "golden", "model")]
-    facts.append(("started", _time(told.started)))
-    everywhere = [str(limit) for limit in told.limits.entries if not limit.selector]
-    single = [str(limit) for limit in told.limits.entries if limit.selector]
+    facts = [(name, context.inputs.get(name)) for name in ("target", "golden", "model")]
+    facts.append(("started", _time(context.started)))
+    everywhere = [str(limit) for limit in context.limits.entries if not limit.selector]
+    single = [str(limit) for limit in context.limits.entries if limit.selector]
     facts.append(("limits", "; ".join(everywhere) or "none"))
     facts += [("note", note) for note in notes]
     lines = "".join(

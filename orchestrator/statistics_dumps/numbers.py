@@ -180,10 +180,10 @@ def known_of(statistics: Statistics, elements: int) -> Optional[TensorStatistics
     )  # fmt: skip
 
 
-def _holds_nan(told: Statistics) -> bool:
+def _holds_nan(statistics: Statistics) -> bool:
     """Tell whether a tensor has NaN, also where nobody counted them."""
-    ends = (told.max, told.min, told.norm)
-    return bool(told.nan) or any(value is not None and math.isnan(value) for value in ends)
+    ends = (statistics.max, statistics.min, statistics.norm)
+    return bool(statistics.nan) or any(value is not None and math.isnan(value) for value in ends)
 
 
 def differences(
@@ -290,20 +290,20 @@ def _relative(off: float, scale: float) -> float:
     return off / scale if scale else (math.inf if off else 0.0)
 
 
-def odd_in(told: Statistics, dtype: str) -> List[str]:
+def odd_in(statistics: Statistics, dtype: str) -> List[str]:
     """Return what is remarkable in a tensor's own statistics, worst first, as phrases; ``dtype`` as
     in the DataType column.
 
     NaN, Inf, the largest number of a float type (65504 of float16), nothing but 0, one value
     throughout.
     """
-    ends = [value for value in (told.max, told.min) if value is not None]
-    nan = told.nan or (1 if any(map(math.isnan, ends)) else 0)
-    infinite = told.infinite or (1 if any(map(math.isinf, ends)) else 0)
-    parts = ["%s NaN" % (told.nan or "some")] if nan else []
-    parts += ["%s Inf" % (told.infinite or "some")] if infinite else []
+    ends = [value for value in (statistics.max, statistics.min) if value is not None]
+    nan = statistics.nan or (1 if any(map(math.isnan, ends)) else 0)
+    infinite = statistics.infinite or (1 if any(map(math.isinf, ends)) else 0)
+    parts = ["%s NaN" % (statistics.nan or "some")] if nan else []
+    parts += ["%s Inf" % (statistics.infinite or "some")] if infinite else []
     if dtype in ROUNDING and any(abs(value) == ROUNDING[dtype].largest for value in ends):
         parts.append("%.6g, the largest number of %s" % (max(ends, key=abs), dtype))
-    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (told.elements or 2) > 1:
+    if len(ends) == 2 and ends[0] == ends[1] and not infinite and (statistics.elements or 2) > 1:
         parts.append(CONSTANT + ", %.6g" % ends[0] if ends[0] else ALL_ZERO)
     return parts

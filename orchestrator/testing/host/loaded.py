@@ -292,12 +292,12 @@ def _told(ran: Ran) -> List[OmTensor]:
     return [OmTensor(name, str(array.dtype), tuple(array.shape)) for name, array in ran.outputs]
 
 
-def _common(told: OmTensor, others: List[OmTensor]) -> OmTensor:
+def _common(tensor: OmTensor, others: List[OmTensor]) -> OmTensor:
     """Return an output with -1 where others have another size."""
-    return told._replace(
+    return tensor._replace(
         shape=tuple(
             dim if all(other.shape[n] == dim for other in others) else -1
-            for n, dim in enumerate(told.shape)
+            for n, dim in enumerate(tensor.shape)
         )
     )
 

@@ -85,8 +85,8 @@ def _write_config(given: Dict[str, str]) -> None:
         )
 
 
-def _run(acl: Acl, asked: RunRequest, given: Dict[str, str]) -> int:
-    session = Session(acl, asked)
+def _run(acl: Acl, request: RunRequest, given: Dict[str, str]) -> int:
+    session = Session(acl, request)
     files = given["input"].split(",") if given.get("input") else []
     wrong = next((path for path in files if ".bin" not in path and not os.path.isdir(path)), None)
     if wrong is not None:

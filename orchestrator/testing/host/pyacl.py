@@ -543,15 +543,15 @@ class Acl:
             gear = [OmTensor(GEAR_INPUT, "int32", (len(loaded.dynamic.gears[0]),))]
         return list(loaded.inputs) + gear
 
-    def _input_bytes(self, loaded: Loaded, told: OmTensor) -> int:
-        more = 32 * (self.host.has("wrong-input-size") and told.name != GEAR_INPUT)
-        if all(dim >= 0 for dim in told.shape):
-            return _bytes(told, told.shape) + more
+    def _input_bytes(self, loaded: Loaded, tensor: OmTensor) -> int:
+        more = 32 * (self.host.has("wrong-input-size") and tensor.name != GEAR_INPUT)
+        if all(dim >= 0 for dim in tensor.shape):
+            return _bytes(tensor, tensor.shape) + more
         if loaded.dynamic is None or loaded.dynamic.kind == SHAPE:
             return 0
         return (
             max(
-                _bytes(told, loaded.dynamic.of_gear(gear)[told.name])
+                _bytes(tensor, loaded.dynamic.of_gear(gear)[tensor.name])
                 for gear in loaded.dynamic.gears
             )
             + more
@@ -619,10 +619,10 @@ def _dims(name: str, shape: Tuple[int, ...]) -> Dict[str, Any]:
     return {"name": name, "dimCount": len(shape), "dims": list(shape)}
 
 
-def _bytes(told: OmTensor, shape: Tuple[int, ...]) -> int:
-    if told.image_bytes:
-        return told.image_bytes
-    size = BY_NAME[told.dtype].bits // 8
+def _bytes(tensor: OmTensor, shape: Tuple[int, ...]) -> int:
+    if tensor.image_bytes:
+        return tensor.image_bytes
+    size = BY_NAME[tensor.dtype].bits // 8
     for dim in shape:
         size *= dim
     return size
@@ -633,14 +633,14 @@ def _aligned(size: int) -> int:
     return -(-size // 32) * 32 + 32
 
 
-def _read(address: int, told: OmTensor, shape: Tuple[int, ...]) -> Array:
-    data = ctypes.string_at(address, _bytes(told, shape))
-    if told.image_bytes:
+def _read(address: int, tensor: OmTensor, shape: Tuple[int, ...]) -> Array:
+    data = ctypes.string_at(address, _bytes(tensor, shape))
+    if tensor.image_bytes:
         return np.frombuffer(data, np.uint8)
     return (
-        np.frombuffer(data, np.dtype(BY_NAME[told.dtype].storage or "u1"))
+        np.frombuffer(data, np.dtype(BY_NAME[tensor.dtype].storage or "u1"))
         .reshape(shape)
-        .astype(np.dtype(told.dtype))
+        .astype(np.dtype(tensor.dtype))
     )
 
 

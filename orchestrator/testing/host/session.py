@@ -45,19 +45,19 @@ class Session:
         What is run, and how.
     """
 
-    def __init__(self, acl: Acl, asked: RunRequest) -> None:
-        self.acl, self.asked = acl, asked
-        self.need("acl init failed", acl.init(asked.config))
+    def __init__(self, acl: Acl, request: RunRequest) -> None:
+        self.acl, self.request = acl, request
+        self.need("acl init failed", acl.init(request.config))
         info("acl init success")
         self.need(
-            "acl open device %d failed" % asked.device,
-            acl.set_device(asked.device),
+            "acl open device %d failed" % request.device,
+            acl.set_device(request.device),
             "SetDevice failed.ret=%d",
         )
-        info("open device %d success" % asked.device)
-        self.model, code = acl.load_from_file(asked.model)
-        self.need("load model from file failed, model file is %s" % asked.model, code)
-        info("load model %s success" % asked.model)
+        info("open device %d success" % request.device)
+        self.model, code = acl.load_from_file(request.model)
+        self.need("load model from file failed, model file is %s" % request.model, code)
+        info("load model %s success" % request.model)
         self.desc = acl.create_desc()
         self.need("get model description failed", acl.get_desc(self.desc, self.model))
         info("create model description success")
@@ -73,7 +73,8 @@ class Session:
     def has_gears(self) -> bool:
         """Tell whether a gear is asked for."""
         return any(
-            entry is not None for entry in (self.asked.batch, self.asked.size, self.asked.dims)
+            entry is not None
+            for entry in (self.request.batch, self.request.size, self.request.dims)
         )
 
     def sizes(self) -> List[int]:
@@ -89,7 +90,7 @@ class Session:
                 else size
             )
             # What the description says counts where nothing is told when it runs.
-            sizes.append(file_sizes if self.has_gears() or self.asked.shape else size)
+            sizes.append(file_sizes if self.has_gears() or self.request.shape else size)
         return sizes
 
     def shapes(self) -> List[Tuple[int, ...]]:
@@ -97,7 +98,7 @@ class Session:
         shapes = []
         for number in range(self.count):
             dims, _ = self.acl.get_input_dims(self.desc, number)
-            shape, request = tuple(dims["dims"]), self.asked
+            shape, request = tuple(dims["dims"]), self.request
             named = {**(request.dims or {}), **(request.shape or {})}
             if request.batch is not None:
                 shape = tuple(request.batch if dim < 0 else dim for dim in shape)
@@ -124,9 +125,11 @@ class Session:
         rooms = []
         for number in range(acl.get_num_outputs(self.desc)):
             room = acl.get_output_size_by_index(self.desc, number)
-            if self.asked.output_bytes:
+            if self.request.output_bytes:
                 room = (
-                    self.asked.output_bytes[number] if number < len(self.asked.output_bytes) else 0
+                    self.request.output_bytes[number]
+                    if number < len(self.request.output_bytes)
+                    else 0
                 )
             address, code = acl.malloc(room, 0)
             self.need("can't malloc buffer, size is %d, create output failed" % room, code)
@@ -154,7 +157,7 @@ class Session:
 
     def _tell(self, given: int) -> None:
         """Tell the gear or the shapes of this run."""
-        acl, request = self.acl, self.asked
+        acl, request = self.acl, self.request
         if self.has_gears():
             index, code = acl.get_input_index_by_name(self.desc, "ascend_mbatch_shape_data")
             self.need("get input index by name failed, the model is not dynamic", code)
@@ -193,8 +196,8 @@ class Session:
         """Give everything back, in the order in which they do."""
         self.acl.unload(self.model)
         info("unload model success, model Id is %d" % self.model)
-        self.acl.reset_device(self.asked.device)
-        info("end to reset device is %d" % self.asked.device)
+        self.acl.reset_device(self.request.device)
+        info("end to reset device is %d" % self.request.device)
         self.acl.finalize()
         info("end to finalize acl")
 
