@@ -1,4 +1,4 @@
-"""The host's atc: where it is found, how it is started, what is atc_error when it fails."""
+"""The host's atc: where it is found, how it is started, what it said when it fails."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_program_that_cannot_be_started_or_is_killed(tmp_path):
     with pytest.raises(EnvironmentProblem, match="cannot be started"):
         Atc(str(tmp_path / "atc"), "PATH").to_json(str(tmp_path / "m.om"), str(tmp_path / "m.json"))
     killed = Atc(program(tmp_path / "dies", "os.kill(os.getpid(), 9)"), "PATH")
-    with pytest.raises(ProgramFailed, match="atc failed with signal 9: it atc_error nothing"):
+    with pytest.raises(ProgramFailed, match="atc failed with signal 9: it said nothing"):
         killed.to_json(str(tmp_path / "m.om"), str(tmp_path / "m.json"))
 
 
@@ -140,5 +140,5 @@ def test_what_is_shown_of_its_words():
     assert (
         atc_error(text) == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
     )
-    assert atc_error("one\ntwo\n") == "one / two" and atc_error("") == "it atc_error nothing"
+    assert atc_error("one\ntwo\n") == "one / two" and atc_error("") == "it said nothing"
     assert atc_error("EZ9999: Inner Error!\nsomething") == "EZ9999: Inner Error!"
