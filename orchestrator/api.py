@@ -253,7 +253,7 @@ def _dump_request_option(path: Optional[AnyPath]) -> Dict[str, Any]:
     """Return the option that tells what the device was asked to dump, by name."""
     if path is None:
         return {}
-    from .config.asked import read_asked
+    from .config.requested_ops import read_asked
 
     return {"plan": read_asked(path_text(path, "what was asked for"))}
 

@@ -24,15 +24,15 @@ from ...netfiles.caffe_v0 import read_upgraded
 from ...netfiles.caffemodel import weight_shapes
 from ..child.outcome import Outcome
 from ..child.parent import LOG, STDERR, Task, run_child
-from ..finite import not_finite_warnings
 from ..golden_names import name_warnings
 from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
+from ..nonfinite import not_finite_warnings
 from .aliasing import memory_warnings, refused_in_place
 from .backends import LAYER, RANDOM_WEIGHTS, Chosen, ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .layer_table import has_weights
 from .netinputs import NetInput, net_inputs
-from .targets import split_globs, targets_of
+from .saved_tensors import split_globs, targets_of
 from .user_layers import parse_layers, refuse_absent
 from .weights import check_names
 from .whitelist import refuse_unknown

@@ -44,7 +44,7 @@ from .layer_table import (
     reads_data,
 )
 from .netinputs import dummy
-from .targets import NO_TOP, Target, Targets
+from .saved_tensors import NO_TOP, Target, Targets
 from .user_layers import UserLayers
 from .weights import shared_weights
 

@@ -10,7 +10,7 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffe_v0 import read_upgraded
 from ...text.wording import listed
 from ..manifest import original_of, sha256_of_file
-from .targets import targets_of
+from .saved_tensors import targets_of
 
 _NAMES_SHOWN = 6
 
@@ -62,8 +62,8 @@ def save_blobs(
     """
     # The package stays light for the command line, whose own process needs no numpy.
     from ..golden_writer import GoldenWriter
-    from .pycaffe import PycaffeBackend, in_place_layers
-    from .saving import save_run
+    from .golden_folder import save_run
+    from .pycaffe_backend import PycaffeBackend, in_place_layers
 
     document = read_upgraded(prototxt)
     model = Net(document, initial_state(document, phase, level, stages))

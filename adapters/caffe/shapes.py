@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 from ...elements import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from .params import Params, axis_of
+from .layer_params import Params, axis_of
 from .whitelist import WAY_OUT
 
 Shape = Tuple[int, ...]

@@ -13,8 +13,8 @@ from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
 from ...text.wording import listed
+from .layer_params import Params, axis_of
 from .layer_table import has_weights
-from .params import Params, axis_of
 from .whitelist import RULES
 
 Shape = Tuple[int, ...]

@@ -17,10 +17,10 @@ import numpy as np
 
 from ...filesystem.outputs import remove_quietly
 from ...naming import fits, fx_file_name, parse_fx_name, sanitise_golden
-from ..aside import AsideFiles
-from ..finite import NOT_FINITE, count_not_finite, not_finite_of
-from ..headers import npy_header
+from ..atomic_files import AsideFiles
 from ..manifest import write_manifest
+from ..nonfinite import NOT_FINITE, count_not_finite, not_finite_of
+from ..tensor_headers import npy_header
 
 NOTES = (
     "nodes and decompositions are those of PyTorch's CPU: where torch_npu dispatches an op "

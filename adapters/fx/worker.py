@@ -11,7 +11,7 @@ from typing import Any, Dict, Tuple
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
-from ..script import run_as_main
+from ..run_script import run_as_main
 from .recorder import Recorder, clear, rank_here
 
 OLDEST = (2, 1)
@@ -35,7 +35,7 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
     """
     version = require_torch()
     from .backend import make_backend
-    from .stand_ins import install
+    from .npu_stand_ins import install
 
     recorder = Recorder(
         job["out"],

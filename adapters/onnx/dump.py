@@ -19,10 +19,10 @@ from ...system.memory import memory
 from ...text.wording import listed
 from ..child.outcome import Outcome
 from ..child.parent import Task, run_child
-from ..finite import not_finite_warnings
+from ..framework_python import resolve_python
 from ..golden_names import name_warnings
-from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
+from ..nonfinite import not_finite_warnings
 from .input_specs import (
     Item,
     Shape,
@@ -34,7 +34,7 @@ from .input_specs import (
     parse_shapes,
     shown_shape,
 )
-from .plan import Key, check_feeds, find_feed, make_plan
+from .saved_values import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
 _MIB = 1 << 20

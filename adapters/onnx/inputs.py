@@ -23,7 +23,7 @@ from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
 from ..npyfile import LOAD_ERRORS, error_text, read_npy
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
-from .narrow import decode, encode, held_as, is_narrow
+from .narrow_types import decode, encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 
 INPUTS_FOLDER = "inputs"

@@ -27,11 +27,11 @@ from ...netfiles.wirefile import Span, WireFile, numbers_of
 from ...protowire import VARINT, field
 from ..child.parent import Task
 from ..child.serve import Parent
-from ..launch import resolve_python, runs
+from ..framework_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
 from .messages import explained, missing_package
-from .narrow import decode
+from .narrow_types import decode
 
 Array = Any
 _FLOAT = BY_NAME["float32"].code

@@ -16,15 +16,18 @@ from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_names import BRANCHES, NamedGraph
 from ..child.serve import Parent
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import original_of, sha256_of_file
-from .engine import Onnxruntime, Stop, Stopped
+from ..nonfinite import NOT_FINITE, not_finite_of
 from .input_specs import Item
 from .inputs import floats_of, load_feed, load_inputs, save_inputs
-from .makers import Makers
-from .narrow import is_narrow
-from .plan import (
+from .model_bytes import inlined, node_of
+from .narrow_types import is_narrow
+from .nonfinite_nodes import Makers
+from .onnxruntime_backend import Onnxruntime, Stop, Stopped
+from .randomness import Randomness
+from .reference_backend import Reference
+from .saved_values import (
     NOT_NEEDED,
     Target,
     find_feed,
@@ -34,9 +37,6 @@ from .plan import (
     skipped_within,
     targets_of,
 )
-from .randomness import Randomness
-from .reference import Reference
-from .wire import inlined, node_of
 
 INTERRUPTED = "interrupted before this tensor was saved"
 _PREFIX = "goldwatch/"

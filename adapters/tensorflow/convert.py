@@ -10,13 +10,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 import numpy as np
 
 from ...naming import printable
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
+from ..nonfinite import NOT_FINITE, not_finite_of
 from .events import Dump, Key, load_value, read_dumps
-from .longnames import UNFETCHABLE, Unwatched
-from .rules import copy_reason, fixed_kind, is_xla
-from .unwritten import attributes_of, never_written, partly_written
+from .golden_rules import copy_reason, fixed_kind, is_xla
+from .uninitialised_outputs import attributes_of, never_written, partly_written
+from .unwatched_ops import UNFETCHABLE, Unwatched
 
 
 def convert(

@@ -16,8 +16,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...filesystem.inputs import open_input
-from .rules import feed_of
-from .unwritten import ATTRIBUTES
+from .golden_rules import feed_of
+from .uninitialised_outputs import ATTRIBUTES
 
 Key = Tuple[str, int]
 

@@ -14,11 +14,11 @@ from ...filesystem.inputs import open_input
 from ...naming import nearest_names, printable
 from ..npyfile import read_npy
 from .convert import convert
-from .longnames import Unwatched, unwatched
-from .notes import GRAPPLER_OFF, add_notes
+from .manifest_notes import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT
 from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
-from .runs import needed_ops, only_sets_up, trains
+from .unwatched_ops import Unwatched, unwatched
+from .user_runs import needed_ops, only_sets_up, trains
 
 NPU_HINT = (
     "golden data comes from the original CPU or GPU graph: give the model as it was before "

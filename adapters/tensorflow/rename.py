@@ -25,7 +25,7 @@ from ...naming import (
     read_mapping,
     sanitise_golden,
 )
-from .rules import feed_of
+from .golden_rules import feed_of
 
 RENAME, KEEP, REPORT = "rename", "keep", "report"
 

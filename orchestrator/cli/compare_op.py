@@ -8,9 +8,9 @@ from typing import Any, Optional, Sequence
 import click
 
 from ..detail.element_files import MOST_ROWS
-from ..detail.pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from ..detail.run import OpDetail, compare_op
 from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
+from ..detail.tensor_pairs import OpPairs, TensorChoice, pairs_in_files, pairs_in_folders
 from ..detail.topn import MOST
 from ..errors import UsageError
 from ..judging.rows import RowJudge

@@ -11,7 +11,7 @@ from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
 from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
-from .cann import parse_version
+from .cann_versions import parse_version
 from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
 from .jsontext import read_json

@@ -13,7 +13,7 @@ from ..tensors.geometry import match_layouts
 from ..tensors.layouts import convert
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
-from .elements import encode
+from .encode_elements import encode
 from .options import ORIGINAL, ConvertOptions
 
 _PLAIN = ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "ND", "RESERVED")

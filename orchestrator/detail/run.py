@@ -21,8 +21,8 @@ from ..processes.pool import ProcessDied, Processes
 from ..processes.user_code import stop_user_code
 from ..store.outfolder import make_folder
 from .element_files import Written
-from .pairs import OpPairs
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared
+from .tensor_pairs import OpPairs
 
 DETAIL_FILE = "detail.json"
 _WORTH_PROCESSES = 2

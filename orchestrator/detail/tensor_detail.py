@@ -41,10 +41,10 @@ from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import ordered_windows
 from ..tensors.tensor import Tensor
+from .axes_swapped import reordered
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
-from .measures import Measures
-from .others import Probe, best_other
-from .reordered import reordered
+from .element_statistics import Measures
+from .other_goldens import Probe, best_other
 from .topn import Top
 
 ALL, BAD, NONE = "all", "bad", "none"

@@ -20,7 +20,7 @@ from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..store.opening import STORE_FILE
 from ..store.store import RunStore
 from ..tensors.tensor import Tensor
-from .foreign import foreign_document
+from .foreign_files import foreign_document
 from .statistics import statistics
 
 Document = Dict[str, Any]

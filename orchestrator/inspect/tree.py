@@ -20,7 +20,7 @@ from ..kinds.advice import without_dumps_so_far
 from ..naming import MAPPING_FILE
 from ..statistics_dumps.table import rows_of
 from .file import Document, inspect_file
-from .foreign import in_order, remarkable
+from .foreign_files import in_order, remarkable
 from .statistics import UNUSUAL
 
 _OWN_FILES = (

@@ -15,8 +15,8 @@ from typing import Callable, List, Optional, Sequence
 
 from ..config.check import EMPTY_RULES, check_file
 from ..config.finding import ERROR, WARNING, Finding
-from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
+from ..config.written_forms import read_plan, write_plan
 from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..filesystem.inputs import open_input, read_input

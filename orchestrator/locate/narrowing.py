@@ -13,7 +13,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError
 from ..filesystem.inputs import read_input
 from ..launch.toolkit import Atc
 from ..schemas.documents import read_document
-from ..submodel.document import FILE
+from ..submodel.export_document import FILE
 from .original_model import CAFFE
 from .search import DECIDED, DUMP, RUN, CaseResult, Search
 from .steps import Step

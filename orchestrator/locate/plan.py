@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, TypeVar
 
 from ..adapters.caffe.backends import ModulePaths, choose_backend
-from ..adapters.launch import resolve_python, runs
+from ..adapters.framework_python import resolve_python, runs
 from ..adapters.manifest import golden_files
 from ..adapters.pythons import in_environments, on_path
 from ..adapters.tensorflow.pythons import find_tensorflow_python

@@ -20,8 +20,8 @@ from ..store.difference_words import (
     worse_words,
 )
 from ..text.shortening import shorten_all
+from .html_file import attribute, page, sentence, text
 from .row_columns import RowColumns, drawn_limits
-from .shell import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
 _SCRIPTS = ("common.js", "rows.js", "canvas.js", "plot.js", "diff_page.js")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .layers import Layered, layered
-from .ordering import ordered
+from .layout_layers import Layered, layered
+from .layout_ordering import ordered
 
 Point = Tuple[float, float]
 

@@ -64,8 +64,8 @@ def asked_by(result: Optional[str], graph: ModelGraph, combo: Combo) -> Asked:
     if plan is None:
         return EVERYTHING
     # Few runs are told what was asked for.
-    from ..config.asked import asked_of
     from ..config.plan import DumpPlan
+    from ..config.requested_ops import asked_of
 
     return asked_of(DumpPlan.from_document(plan), graph, combo.place.model)
 

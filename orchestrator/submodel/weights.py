@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Set, Tuple
 
-from ..adapters.caffe.params import Params
+from ..adapters.caffe.layer_params import Params
 from ..adapters.caffe.whitelist import RULES
 from ..errors import InputError
 from ..naming import printable

@@ -16,13 +16,13 @@ from ..naming import MAPPING_FILE
 from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt import encode
 from .caffe_original import CaffeOriginal
-from .document import FILE
-from .folder import NewFolder, new_folder, require_space
-from .gather import mapping_lines
+from .export_document import FILE
+from .export_folder import NewFolder, new_folder, require_space
 from .input_files import FOLDER as INPUTS
 from .input_files import bin_array
 from .onnx_original import DATA_FILE, OnnxOriginal
 from .plan import Plan
+from .recorded_files import mapping_lines
 from .tf_original import TfOriginal
 
 DUMPS, GOLDENS = "dump_data", "golden_data"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..operators import compute
-from .layers import batch_norm, layer_type, pooled, run_layer
+from .caffe_layers import batch_norm, layer_type, pooled, run_layer
 
 Array = Any
 
@@ -107,8 +107,8 @@ class OpFault:
         )
 
     def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
-        """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where
-        the fault is in such a layer.
+        """Run one layer of the op as :func:`goldwatch.testing.caffe_layers.run_layer`, but
+        wrongly where the fault is in such a layer.
         """
         if layer_type(layer) not in _FOR_LAYERS.get(self.kind, ()):
             return run_layer(layer, inputs, blobs)

@@ -87,7 +87,7 @@ class Inputs:
 
 def tool(*words):
     """Run ``python -m goldwatch.testing`` here."""
-    from goldwatch.testing.program import program
+    from goldwatch.testing.command_line import program
 
     program.main([str(word) for word in words], standalone_mode=False)
 
@@ -349,7 +349,7 @@ def statistics(inputs):
         inputs.case("statistics/%s-no-model" % name[11:], name, words)
 
 
-def caffe(inputs):
+def caffe(inputs):  # noqa: PLR0915 - one network after another
     """The demo's ResNet block with each fault of an op: compared, replayed, cured, cut."""
     data = os.path.join(inputs.out, "data", "caffe", "resblock")
     files = [os.path.join(data, "resblock." + end) for end in ("prototxt", "caffemodel")]

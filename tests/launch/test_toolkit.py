@@ -138,7 +138,8 @@ def test_what_is_shown_of_its_words():
         "log\nE10001: Value [x] is invalid\n  more\n"
     )
     assert (
-        atc_error(text) == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
+        atc_error(text)
+        == "ATC run failed, Please check the detail log / E10001: Value [x] is invalid"
     )
     assert atc_error("one\ntwo\n") == "one / two" and atc_error("") == "it said nothing"
     assert atc_error("EZ9999: Inner Error!\nsomething") == "EZ9999: Inner Error!"

@@ -14,10 +14,10 @@ from typing import Dict, List, Optional, Sequence
 
 from ...errors import GoldwatchError
 from .aipp import read_aipp
-from .build import AtcError, read_build
-from .loaded import Loaded
-from .network import FRAMEWORKS, read_network
-from .om import read_om, write_om
+from .loaded_model import Loaded
+from .om_file import read_om, write_om
+from .original_network import FRAMEWORKS, read_network
+from .precision_options import AtcError, read_build
 
 _KNOWN = frozenset(
     "mode framework model weight output input_shape input_shape_range input_format "

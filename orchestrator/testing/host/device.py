@@ -15,8 +15,8 @@ from ...recomputing.original import NotComputable
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .build import HALF, SINGLE, AtcError, Build
-from .network import Network, Value
+from .original_network import Network, Value
+from .precision_options import HALF, SINGLE, AtcError, Build
 from .types import (
     ACTIVATED,
     ACTIVATING,

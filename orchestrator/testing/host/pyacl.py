@@ -16,16 +16,16 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...config.forms import read_plan
+from ...config.written_forms import read_plan
 from ...elements import BY_NAME
 from ...errors import GoldwatchError
 from ...model.atc import BATCH, DIMS, IMAGE_SIZE, SHAPE
-from .build import AtcError
 from .config import HostConfig
 from .dumping import Dumping
-from .loaded import GEAR_INPUT, Loaded, OmTensor
-from .om import read_om
-from .things import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
+from .handles import Buffer, Dataset, Memory, ModelDesc, Objects, TensorDesc
+from .loaded_model import GEAR_INPUT, Loaded, OmTensor
+from .om_file import read_om
+from .precision_options import AtcError
 
 Array = Any
 

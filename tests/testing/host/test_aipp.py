@@ -8,8 +8,8 @@ import stand_in
 from stand_in import acl_json, compiled, dump_names, golden, ops_of, run_ais_bench, run_atc
 
 from goldwatch.testing.host.aipp import read_aipp
-from goldwatch.testing.host.build import AtcError
-from goldwatch.testing.host.om import read_om
+from goldwatch.testing.host.om_file import read_om
+from goldwatch.testing.host.precision_options import AtcError
 
 BT601 = """csc_switch: true
   matrix_r0c0: 256 matrix_r0c1: 0 matrix_r0c2: 359

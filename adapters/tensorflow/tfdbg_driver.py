@@ -17,15 +17,17 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...filesystem.inputs import open_input
 from ...naming import printable
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
+from ..nonfinite import NOT_FINITE, not_finite_of
 from .convert import is_fused, plain_array
-from .notes import add_notes
+from .golden_rules import is_xla
+from .manifest_notes import add_notes
 from .patches import LOCAL_CLI, Action
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
-from .rules import is_xla
-from .runs import (
+from .tfdbg_listing import parse_listing
+from .uninitialised_outputs import attributes_of, never_written
+from .user_runs import (
     asks_for_the_step,
     calling_module,
     made_by_keras,
@@ -33,8 +35,6 @@ from .runs import (
     only_sets_up,
     trains,
 )
-from .tfdbg_listing import parse_listing
-from .unwritten import attributes_of, never_written
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
 UI_FACTORY = "tensorflow.python.debug.cli.ui_factory"

@@ -16,7 +16,7 @@ from ...naming import printable
 from ...netfiles.prototxt import encode
 from .backends import BACKENDS
 from .normalise import Normalised
-from .targets import NO_TOP, Target, Targets
+from .saved_tensors import NO_TOP, Target, Targets
 from .whitelist import WAY_OUT
 
 

@@ -12,8 +12,8 @@ from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import TYPES
 from ...netfiles.onnx_values import OnnxTensor
 from ...protowire import BYTES
-from ..finite import NOT_FINITE, count_not_finite
-from .narrow import decode, is_narrow
+from ..nonfinite import NOT_FINITE, count_not_finite
+from .narrow_types import decode, is_narrow
 from .randomness import constants_of
 
 # TensorProto.float_data.

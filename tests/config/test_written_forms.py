@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.config.check import Checker
-from goldwatch.config.forms import CODE_FORMS, FORMS, NPU_FORMS, read_plan, write_plan
 from goldwatch.config.models import Models
 from goldwatch.config.plan import (
     DATA,
@@ -24,6 +23,7 @@ from goldwatch.config.plan import (
     ModelDump,
     Skip,
 )
+from goldwatch.config.written_forms import CODE_FORMS, FORMS, NPU_FORMS, read_plan, write_plan
 from goldwatch.errors import FormatError, UsageError
 from goldwatch.schemas import load_schema
 

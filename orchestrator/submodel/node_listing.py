@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import List, Optional, Set, Tuple
 
 from ..errors import GoldwatchError, UsageError
-from .choose import chosen_nodes
 from .cut import Shape
+from .node_names import chosen_nodes
 from .plan import Sources, SubmodelOptions
 
 
@@ -43,7 +43,7 @@ def list_nodes(options: SubmodelOptions, sources: Sources) -> List[ListedNode]:
     UsageError
         Of start and end only one is given.
     InputError
-        As :func:`goldwatch.submodel.choose.chosen_nodes`.
+        As :func:`goldwatch.submodel.node_names.chosen_nodes`.
     """
     original = sources.original
     starts: List[int] = []

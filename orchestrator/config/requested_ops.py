@@ -12,9 +12,9 @@ from ..model.nodes import OpNode
 from ..naming import sanitise_device
 from .dump_size import Choice
 from .estimate import skipped_positions
-from .forms import read_plan
 from .models import Models, file_names
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump
+from .written_forms import read_plan
 
 _MAX_BYTES = 10 * 1024 * 1024
 _OTHERS = "not asked for: the dump configuration names other ops"
@@ -30,7 +30,7 @@ def read_asked(path: str) -> DumpPlan:
     Raises
     ------
     InputError, FormatError
-        As :func:`goldwatch.config.forms.read_plan`; the file is missing.
+        As :func:`goldwatch.config.written_forms.read_plan`; the file is missing.
     """
     # The same dump may lie anywhere by now.
     return replace(read_plan(read_input(path, _MAX_BYTES), path), dump_path=None)

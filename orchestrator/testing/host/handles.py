@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Dict, List, Optional, Tuple
 
-from .loaded import Loaded
+from .loaded_model import Loaded
 
 
 class Memory:

@@ -11,10 +11,10 @@ from ..netfiles.caffe_cut import input_layer
 from ..text.wording import plural
 from .borders import Border
 from .caffe_original import CaffeOriginal
-from .gather import OP
 from .input_files import InputFile
 from .original import Original
 from .plan import Plan
+from .recorded_files import OP
 
 FILE = "submodel.json"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from ...naming import printable
-from ..finite import not_finite_warnings
 from ..manifest import add_to_manifest
+from ..nonfinite import not_finite_warnings
 
 GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
 GRAPPLER_ON = (

@@ -27,9 +27,9 @@ from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
 from .inputs import Fed
 from .messages import explained, missing_package
-from .narrow import decode, held_as, is_narrow
-from .plan import Target
-from .wire import initializer_of, input_of, node_of, output_of, with_additions
+from .model_bytes import initializer_of, input_of, node_of, output_of, with_additions
+from .narrow_types import decode, held_as, is_narrow
+from .saved_values import Target
 
 _SPELLED = {"float": "float32", "double": "float64"}
 _ROUNDED = ("float16", "bfloat16")

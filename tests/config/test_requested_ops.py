@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goldwatch.config.asked import asked_of, read_asked
+from goldwatch.config.requested_ops import asked_of, read_asked
 from goldwatch.errors import FormatError, MissingPath
 from goldwatch.model.graph import load_model
 

@@ -20,13 +20,13 @@ from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
 from .host.config import KINDS as HOST_FAULTS
 from .host.config import HostConfig
-from .host.folder import make_host
+from .host.host_folder import make_host
 from .op_faults import KINDS as OP_FAULTS
-from .outputs import FORMS, RUNNERS, write_outputs
+from .runner_outputs import FORMS, RUNNERS, write_outputs
 from .server import CHUNK_BYTES, DumpServer
 from .statistics_files import FORMS as STATISTICS
 from .statistics_files import as_statistics
-from .synthetic import MODEL_FILE, NETWORK_FILE, Network
+from .synthetic_chain import MODEL_FILE, NETWORK_FILE, Network
 from .training import Training, Wrong
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

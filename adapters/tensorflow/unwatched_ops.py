@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ...naming import MAX_NAME_BYTES
-from .runs import fetched_ops, needed_ops
+from .user_runs import fetched_ops, needed_ops
 
 _PATH_BYTES = 3900
 _SUFFIX_BYTES = len("_DebugIdentity_") + 16 + len("-999")

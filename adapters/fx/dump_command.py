@@ -14,10 +14,10 @@ from typing import Any, Callable, Dict, List, Optional
 from ...errors import EnvironmentProblem, Interrupted, UsageError
 from ...naming import printable
 from ..child.parent import OURS, STDERR, Task, run_child
-from ..launch import resolve_python, runs
+from ..framework_python import resolve_python, runs
 from ..manifest import add_to_manifest, sha256_of_file
 from ..pythons import on_path
-from ..script import CODE, FILE, script_of
+from ..run_script import CODE, FILE, script_of
 from .recorder import folder_of, fx_files, rank_here
 
 _MODULE = "goldwatch.adapters.fx.worker"

@@ -11,12 +11,12 @@ from ...errors import InputError
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME
-from .engine import Result, Stop, Stopped
 from .inputs import Fed
 from .messages import missing_package
-from .narrow import decode, held_as, is_narrow
-from .plan import Target
-from .wire import input_of, output_of, with_additions
+from .model_bytes import input_of, output_of, with_additions
+from .narrow_types import decode, held_as, is_narrow
+from .onnxruntime_backend import Result, Stop, Stopped
+from .saved_values import Target
 
 
 class Reference:

@@ -17,7 +17,7 @@ from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from .backends import BACKENDS
-from .targets import NO_TOP, Target, Targets
+from .saved_tensors import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"
 

@@ -19,8 +19,8 @@ from ..store.report_context import ReportContext
 from ..store.worst import error_of
 from ..text.shortening import shorten_all
 from ..text.wording import plural
+from .html_file import attribute, sentence, text
 from .row_columns import COSINE, FIRST
-from .shell import attribute, sentence, text
 
 MOST_ROWS = 200
 

@@ -13,10 +13,10 @@ from ...model.atc import SHAPE, Dynamic, dynamic_of, shapes_of
 from ..model import DeviceModel, DeviceOp, DeviceTensor
 from ..op_faults import OpFault
 from .aipp import Aipp
-from .build import AtcError, Build
 from .device import Device, Ran
-from .network import Network, NetworkInput, Shape, read_network
-from .om import Om
+from .om_file import Om
+from .original_network import Network, NetworkInput, Shape, read_network
+from .precision_options import AtcError, Build
 
 Array = Any
 GEAR_INPUT = "ascend_mbatch_shape_data"

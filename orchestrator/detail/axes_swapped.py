@@ -13,7 +13,7 @@ from ..elements import element_count
 from ..metrics.patterns import Finding
 from ..metrics.patterns.shares import reals
 from ..tensors.tensor import Tensor
-from .others import Probe
+from .other_goldens import Probe
 
 Array = Any
 

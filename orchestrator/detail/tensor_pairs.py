@@ -23,7 +23,7 @@ from ..run.goldens import Goldens
 from ..run.listed import no_dumps
 from ..run.options import AUTO, read_graphs
 from ..run.torchair import fit
-from .others import files_beside, golden_files
+from .other_goldens import files_beside, golden_files
 
 _SHOWN = 5
 

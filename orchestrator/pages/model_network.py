@@ -18,7 +18,7 @@ from ..store.network import network_document
 from ..submodel.original import Original, read_original
 from ..text.wording import listed
 from .network import NetworkOp, desc_text, network_ops
-from .originals import choice_of, no_choice, original_network
+from .original_network import choice_of, no_choice, original_network
 
 OM = "om"
 _ORIGINALS = (".prototxt", ".pb", ".pbtxt", ".onnx")

@@ -10,10 +10,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 import numpy as np
 
 from ...netfiles.caffe_net import Net
-from ..finite import NOT_FINITE, not_finite_of
 from ..golden_writer import GoldenWriter
 from ..manifest import require_space
-from .targets import Target, Targets
+from ..nonfinite import NOT_FINITE, not_finite_of
+from .saved_tensors import Target, Targets
 
 FILE_OVERHEAD_BYTES = 4096 + 128
 INTERRUPTED = "interrupted before this tensor was saved"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Dict, FrozenSet, Iterable, Optional, Set, Tuple
 
-from .unwritten import in_a_listing
+from .uninitialised_outputs import in_a_listing
 
 _FEED = re.compile(r"_arg_(.+)_(\d{1,9})_\d{1,9}\Z")
 _RECEIVED_FEED = re.compile(r"_recv_(.+)_(\d{1,9})\Z")

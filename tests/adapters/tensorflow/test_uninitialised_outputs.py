@@ -7,8 +7,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from goldwatch.adapters.tensorflow.twice import compare_runs
-from goldwatch.adapters.tensorflow.unwritten import in_a_listing, never_written, partly_written
+from goldwatch.adapters.tensorflow.reproducibility import compare_runs
+from goldwatch.adapters.tensorflow.uninitialised_outputs import (
+    in_a_listing,
+    never_written,
+    partly_written,
+)
 
 SCRIPT = """
 import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from typing import List, Sequence
 
-from .layers import Layered
+from .layout_layers import Layered
 
 _MANY = 4000
 _SWEEPS = 12
