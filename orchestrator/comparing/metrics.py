@@ -1,6 +1,6 @@
 """The metrics of a target tensor and its golden tensor, as accumulators over blocks.
 
-Formulas and corner cases: docs/metrics.md. All sums are float64, whatever the tensors' types; differences of integers
+Formulas and corner cases: docs/reference/metrics.md. All sums are float64, whatever the tensors' types; differences of integers
 are exact. The divergence needs a second pass (:mod:`goldwatch.comparing.second_pass`).
 """
 

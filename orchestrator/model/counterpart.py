@@ -1,6 +1,6 @@
 """The rules that find the golden tensor of one output of one op.
 
-Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files hold (docs/pairing.md).
+Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files hold (docs/reference/pairing.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A model whose original names are led on by a second model file: the golden model's ops behind a quantised net, or an unfused build's ops.
 
-Source: the vendor's description of the quantisation json and of comparing a fused with an unfused build (docs/pairing.md).
+Source: the vendor's description of the quantisation json and of comparing a fused with an unfused build (docs/reference/pairing.md).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _USUAL_ERROR = 0.03
 LARGEST_ERROR: Mapping[str, float] = {
     "bfloat16": 0.2, **dict.fromkeys(("hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int8", "uint8", "int4"), 0.3)
 }  # fmt: skip
-"""By element type the default limits of the relative distance, where that is not 0.03: what healthy networks reach (docs/metrics.md)."""
+"""By element type the default limits of the relative distance, where that is not 0.03: what healthy networks reach (docs/reference/metrics.md)."""
 
 
 @lru_cache(maxsize=1024)

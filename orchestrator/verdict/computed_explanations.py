@@ -38,7 +38,7 @@ _OTHER_INPUT = "the first operator is right but for its input, which was not dum
 _BEFORE_RELU = "before its ReLU the target is what is computed plus an offset for each index of axis 1, %s in the middle"
 _NEXT_BIAS = "look whether the operator's bias (or beta, or zero point) reached the compiled model"
 _LEAST = 0.9
-"""The smallest share of an error that an explanation claims (docs/verdict.md)."""
+"""The smallest share of an error that an explanation claims (docs/reference/verdict.md)."""
 _LEAST_ELEMENTS = 8
 """Of a channel that an offset is fitted to: of fewer any error is one."""
 _NEXT_OTHER_INPUT = "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, channel order) included"

@@ -21,7 +21,7 @@ KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias", "wrong-golden", "other-input", "random",
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing", "activation",
 )  # fmt: skip
-"""Stable ids, listed in docs/verdict.md."""
+"""Stable ids, listed in docs/reference/verdict.md."""
 
 _BLAMELESS = frozenset(["wrong-golden", "other-input"])
 

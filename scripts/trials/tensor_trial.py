@@ -202,7 +202,7 @@ def _channel(random, change):
     side = random.randint(3 if change == "random" else 1, 9)
     y = a_golden(random, ("normal", "relu", "channels")[random.randint(3)], (1, channels, side, side))
     norms = np.sqrt((y**2).sum(axis=(0, 2, 3)))
-    # A channel of less than half the mean energy may hide, as docs/metrics.md says.
+    # A channel of less than half the mean energy may hide, as docs/reference/metrics.md says.
     place = random.choice(np.flatnonzero(norms >= 0.5 * norms.mean()))
     x = y.copy()
     x[:, place] = 0.0 if change == "zero" else norms[place] / side * random.standard_normal((1, side, side))
@@ -331,7 +331,7 @@ def wrong(found, side):
 
 
 def table(found):
-    """Yield the lines of the table in docs/verdict.md."""
+    """Yield the lines of the table in docs/reference/verdict.md."""
     yield "| tensors | tried | judged wrongly |"
     yield "|---|---|---|"
     by_type = collections.OrderedDict()

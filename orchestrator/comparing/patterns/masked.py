@@ -1,4 +1,4 @@
-"""Elements that are masked on both sides: they count as no error, and show nothing of the others (docs/metrics.md, "Masks")."""
+"""Elements that are masked on both sides: they count as no error, and show nothing of the others (docs/reference/metrics.md, "Masks")."""
 
 from __future__ import annotations
 
