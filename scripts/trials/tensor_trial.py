@@ -331,7 +331,7 @@ def wrong(found, side):
 
 
 def table(found):
-    """Yield the lines of the table in docs/reference/verdict.md."""
+    """Yield the lines of the table in docs/design/verdict.md."""
     yield "| tensors | tried | judged wrongly |"
     yield "|---|---|---|"
     by_type = collections.OrderedDict()

@@ -26,7 +26,7 @@ from ...tensors.rounding import ROUNDING
 Array = Any
 
 SUSPECT_SCORE = 4.5
-"""Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/reference/verdict.md)."""
+"""Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/design/verdict.md)."""
 
 HOPELESS = 0.1
 """Inputs that are wrong by this much hide whatever an operator adds."""
@@ -77,7 +77,7 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
 
 
 def sum_noise(dtype: str) -> float:
-    """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs shortened to float16 (docs/reference/verdict.md)."""
+    """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs shortened to float16 (docs/design/verdict.md)."""
     return _SUM_NOISE.get(dtype, 0.0)
 
 
